@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Whether `swapstone explain` names planted causes: pairs of programs whose second has one added cost, and nulls. `benchmarks/causes`.
 
-The programs are in benchmarks/causes.c. Each pair is compared and explained. Prints for each what is named first, its share with its
-interval, and how the instructions compare. `class` is the right class without the evidence that names the cause, and `counts` are numbers
-of calls without a share of the difference. Then the number of causes that were named first, of wrong ones that were named first, and of
-nulls that named anything. The exit status is 1 if a wrong cause or a null was named, or a pair failed. Needs root, perf and valgrind.
+The programs are in benchmarks/causes.c. Each pair is compared and explained. Prints for each which functions lead, and the share of the
+first with its interval. `function` is the right function without the counts that name the cause. Then the number of causes that were
+named, of wrong functions that were named, and of nulls that named anything. The exit status is 1 if a wrong function or a null was named,
+or a pair failed. Needs root, perf and valgrind.
 
     benchmarks/causes                     all 30 causes and 5 nulls
     benchmarks/causes fsync lock          some causes, and the nulls
@@ -23,6 +23,7 @@ import collections
 import dataclasses
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -37,7 +38,8 @@ from benchmarks.verdict_hogs import beside
 from tests.e2e.cli import swapstone
 
 from swapstone.core.model.directories import write_whole
-from swapstone.parts.explain.explanation.findings import closed_gap
+from swapstone.parts.explain.explanation.remedy_gaps import closed_gap
+from swapstone.parts.explain.explanation.row_answer import function_text
 from swapstone.parts.explain.model.explanation import RemedyRuns
 
 SOURCE = Path(__file__).with_suffix(".c")
@@ -49,56 +51,49 @@ class Cause:
     """A planted cause.
 
     Attributes:
-        named: the classes of the ledger of which one must be named first.
-        detail: what a line of that class's evidence must contain; empty for none.
-        how: how the instructions must compare, one of several; empty for anything.
+        functions: pattern for a function that leads, or for one of its callers; one is enough.
+        detail: what the counts must contain; empty for none.
         metric: of the row.
         remedy: name of the one that takes it away; empty for none.
     """
 
-    named: tuple[str, ...]
+    functions: str
     detail: str = ""
-    how: str | tuple[str, ...] = ""
     metric: str = "cpu"
     remedy: str = ""
 
 
-OWN, CALLS = ("own code",), ("system calls",)
-SLOWER = "same instructions, slower"
-
 CAUSES: Mapping[str, Cause] = {
-    "false-sharing": Cause(OWN, "false sharing", SLOWER, remedy="one processor"),
-    "branches": Cause(OWN, "mispredicted branches", SLOWER),
-    "stride": Cause(OWN, "misses of the", SLOWER),
-    "columns": Cause(OWN, "misses of the", SLOWER),
-    "huge-pages": Cause((*OWN, "page faults"), remedy="huge mappings"),
-    "condvar": Cause(("waiting", "locks"), "futex", "hand-off between threads", metric="wall"),
-    "lock": Cause(("locks",), "futex", "a lock that another thread holds", metric="wall"),
-    "O0": Cause(
-        OWN, "instructions", ("more instructions", "more instructions, and slower ones")
-    ),  # values are in memory
-    "turns": Cause(OWN, "instructions", "more instructions"),
-    "strlen": Cause(("copies and strings",), "strlen"),
-    "copies": Cause(("copies and strings",), "memcpy"),
-    "growth": Cause(("allocator",), "realloc", remedy="room to grow"),
-    "allocations": Cause(("allocator",), "malloc"),
-    "unbuffered": Cause(CALLS, "write", remedy="larger buffers"),
-    "clock": Cause(CALLS, "clock_gettime"),
-    "getppid": Cause(CALLS, "getppid"),
-    "open": Cause(CALLS, "open"),
-    "small-writes": Cause(CALLS, "write"),
-    "fsync": Cause((*CALLS, "waiting"), "fsync", metric="wall", remedy="no forced writes"),
-    "direct": Cause((*CALLS, "waiting"), "read", metric="wall", remedy="page cache"),
-    "faults": Cause(("page faults",), "faults", remedy="kept mappings"),
-    "mmap": Cause(("page faults", *CALLS), "", remedy="kept mappings"),
-    "sleep": Cause(("waiting",), "nanosleep", "sleep or time-out", metric="wall", remedy="no sleeps"),
-    "nagle": Cause(("waiting",), "read", "Nagle's algorithm with delayed ACK", metric="wall", remedy="TCP_NODELAY"),
-    "divides": Cause(OWN, "dependent instructions", SLOWER),
-    "clearing": Cause(("copies and strings",), "memset"),
-    "timeouts": Cause(("waiting",), "poll", "sleep or time-out", metric="wall", remedy="no sleeps"),
-    "semaphores": Cause(("waiting", "locks"), "futex", "hand-off between threads", metric="wall"),
-    "messages": Cause(CALLS, "read"),
-    "libraries": Cause(("start-up and loading", "page faults", *CALLS)),
+    "false-sharing": Cause("count", "false sharing", remedy="one processor"),
+    "branches": Cause("branches", "mispredicted branches"),
+    "stride": Cause("stride", "misses of the"),
+    "columns": Cause("columns", "misses of the"),
+    "huge-pages": Cause("huge_pages|page faults", remedy="huge mappings"),
+    "condvar": Cause("futex|pthread_cond|alternate", "hand-off", metric="wall"),
+    "lock": Cause("futex|pthread_mutex", "another thread held the lock", metric="wall"),
+    "O0": Cause("slowly", "instructions"),
+    "turns": Cause("compute|more_turns", "instructions"),
+    "strlen": Cause("strlen", "strlen"),
+    "copies": Cause("memcpy"),
+    "growth": Cause("realloc", remedy="room to grow"),
+    "allocations": Cause("malloc|free|allocations"),
+    "unbuffered": Cause("write", "write", remedy="larger buffers"),
+    "clock": Cause("clock_gettime"),
+    "getppid": Cause("getppid", "getppid"),
+    "open": Cause("open", "open"),
+    "small-writes": Cause("write", "write"),
+    "fsync": Cause("fsync", metric="wall", remedy="no forced writes"),
+    "direct": Cause("read", metric="wall", remedy="page cache"),
+    "faults": Cause("page faults|faults|madvise", "faults", remedy="kept mappings"),
+    "mmap": Cause("page faults|mmap|munmap|mapped_buffers", remedy="kept mappings"),
+    "sleep": Cause("nanosleep", metric="wall", remedy="no sleeps"),
+    "nagle": Cause("read|recv", "Nagle's algorithm", metric="wall", remedy="TCP_NODELAY"),
+    "divides": Cause("divides", "dependent instructions"),
+    "clearing": Cause("memset"),
+    "timeouts": Cause("poll", "a timer", metric="wall", remedy="no sleeps"),
+    "semaphores": Cause("futex|sem_|wait_and_post", "hand-off", metric="wall"),
+    "messages": Cause("read|write|messages"),
+    "libraries": Cause("dlopen|_dl_|libraries"),
 }
 DISTURBED = "has no result to explain: disturbed"
 """Printed by explain where other processes used processors that a pair needs: on a busy machine the record has no result."""
@@ -125,11 +120,10 @@ class Outcome:
     """What explain gave for a pair.
 
     Attributes:
-        named: the class that is named first; empty for none.
-        share: its share of the difference.
+        named: the functions that lead, with their callers; empty for none.
+        share: of the first in the difference.
         interval: of the share; None without intervals.
-        how: how the instructions compare.
-        evidence: all of its texts.
+        evidence: the sentences about counts.
         answer: the first sentence.
         differs: whether the record has a difference; on a busy machine a planted cause may have no effect, such as false sharing of
             threads that never run at the same time.
@@ -138,7 +132,6 @@ class Outcome:
     named: str = ""
     share: float = 0.0
     interval: tuple[float, float] | None = None
-    how: str = ""
     evidence: str = ""
     answer: str
     differs: bool = True
@@ -150,9 +143,8 @@ class Result:
 
     Attributes:
         pair: it.
-        verdict: ``right``; ``class``: the right class, without the evidence that names the cause; ``counts``: another class by counts
-            alone, without a share; ``WRONG``; ``missed`` (nothing was named); ``none`` (no difference in the record); ``silent``;
-            ``LOUD`` or ``FAILED``.
+        verdict: ``right``; ``function``: the right function, without the counts that name the cause; ``WRONG``; ``missed`` (nothing
+            was named); ``none`` (no difference in the record); ``silent``; ``LOUD`` or ``FAILED``.
         outcome: what explain gave.
         seconds: of the comparison and the explanation.
         load: average of the last minute before it.
@@ -177,18 +169,20 @@ def stored(path: Path) -> Result | None:
 
 
 def outcome_of(explanation: Mapping[str, Any]) -> Outcome:
-    """Return what an explanation, as JSON, names first."""
-    answer, findings = explanation["paragraph"], explanation["findings"]
-    if not findings:
-        return Outcome(answer=answer, differs=explanation.get("differs", True))
-    first = findings[0]
-    interval = first.get("interval")
+    """Return what an explanation, as JSON, names."""
+    time, differs = explanation["time"], explanation.get("differs", True)
+    evidence, answer = " | ".join(explanation["evidence"]), explanation["sentence"]
+    leading = time["functions"][: time["leading"]] if time else []
+    if not leading:
+        return Outcome(answer=answer, differs=differs, evidence=evidence)
+    first, whole = leading[0], time["measured"][1] - time["measured"][0]
+    low, high = sorted(end / whole for end in first["interval"] or (whole, whole))
+    names = [each for one in leading for each in (one, *one["callers"])]
     return Outcome(
-        named=first["cause"],
-        share=first["share"] or 0.0,
-        interval=None if interval is None else (interval[0], interval[1]),
-        how=first.get("how", ""),
-        evidence=" | ".join((first["sentence"], *first["evidence"])),
+        named=", ".join(dict.fromkeys(function_text(each["symbol"], each["object"]) for each in names)),
+        share=(first["candidate"] - first["baseline"]) / whole,
+        interval=(low, high) if first["interval"] else None,
+        evidence=evidence,
         answer=answer,
     )
 
@@ -233,17 +227,11 @@ def verdict_of(found: Outcome, cause: Cause | None) -> str:
     """Return the verdict on an outcome, as in `Result`; the cause is None for a null."""
     if cause is None:
         return "LOUD" if found.named else "silent"
-    if is_right(found, cause):
-        return "right"
     if not found.named:
         return "missed" if found.differs else "none"
-    return "class" if found.named in cause.named else "WRONG" if found.share else "counts"
-
-
-def is_right(found: Outcome, cause: Cause) -> bool:
-    """Return whether the planted cause is named first, with what its evidence must contain."""
-    how = (cause.how,) if isinstance(cause.how, str) else cause.how
-    return found.named in cause.named and cause.detail in found.evidence and (how == ("",) or found.how in how)
+    if not re.search(cause.functions, found.named):
+        return "WRONG"
+    return "right" if cause.detail in found.evidence else "function"
 
 
 def chosen(asked: argparse.Namespace) -> list[Pair]:
@@ -276,7 +264,7 @@ def row(result: Result) -> tuple[str, ...]:
     """Return the cells of a result."""
     found = result.outcome
     share = f"{100 * found.share:.0f} %" if found.named else ""
-    return result.pair.key, result.verdict, found.named or "nothing", share, _between(found.interval), found.how
+    return result.pair.key, result.verdict, found.named or "nothing", share, _between(found.interval)
 
 
 def _between(interval: tuple[float, float] | None) -> str:
@@ -298,7 +286,7 @@ def tables(results: Sequence[Result]) -> str:
     loads = [each.load for each in results]
     parts = [
         f"{len(os.sched_getaffinity(0))} processors, load {min(loads):.1f} to {max(loads):.1f}. {summary(results)}.",
-        table(("planted", "verdict", "named first", "share", "interval", "how"), map(row, results)),
+        table(("planted", "verdict", "functions and callers", "share", "interval"), map(row, results)),
     ]
     if tried := [remedy_row(each) for each in results if each.remedies]:
         parts.append(table(("planted", "remedy", "closes", "interval", "tried as well"), tried))
@@ -310,8 +298,8 @@ def summary(results: Sequence[Result]) -> str:
     found = collections.Counter(each.verdict for each in results)
     nulls = sum(each.pair.null for each in results)
     return (
-        f"{found['right']} of {len(results) - nulls - found['none']} causes were named first with their evidence, {found['class']} by "
-        f"the right class alone, and {found['none']} had no effect; {found['WRONG']} wrong classes were named first; "
+        f"{found['right']} of {len(results) - nulls - found['none']} causes were named with their evidence, {found['function']} by "
+        f"the right function alone, and {found['none']} had no effect; {found['WRONG']} wrong functions were named; "
         f"{found['LOUD']} of {nulls} nulls named a cause; {found['FAILED']} pairs failed"
     )
 

@@ -30,8 +30,7 @@ from swapstone.parts.build.artifacts.library_table import (
     needs_cxx_library,
 )
 from swapstone.parts.build.artifacts.replaced_flags import replaced_flags_warning
-from swapstone.parts.explain.explanation.cost_classes import CostClasses, decode_classes
-from swapstone.parts.explain.explanation.profile_formats import folded, folded_difference
+from swapstone.parts.explain.explanation.profile_formats import canonical, folded, folded_difference, waiting_stack
 from swapstone.parts.explain.instruments import (
     call_paths,
     code_files,
@@ -113,9 +112,8 @@ def _perf(data: bytes) -> object:
     windows = [perf.windows(found, region, "prog") for region in Region]
     lost = sum(int(event.trace) for event in found if event.what == "lost")
     fields = [heap.fields_of(event.trace) for event in found]
-    classes = CostClasses(decode_classes(fuzz_seeds.CLASSES, "the seed"))
-    stacks = [[Frame(symbol=symbol, object=path) for _, symbol, path in event.stack] for event in found]
-    return found, maps, windows, lost, fields, [classes.of(stack) for stack in stacks]
+    stacks = [tuple(Frame(symbol=symbol, object=path) for _, symbol, path in event.stack) for event in found]
+    return found, maps, windows, lost, fields, [canonical(waiting_stack(stack), cut=False) for stack in stacks]
 
 
 def _waits(data: bytes) -> object:
@@ -239,13 +237,6 @@ def _makefile(data: bytes) -> object:
     return replaced_flags_warning('make CFLAGS="{cflags}" LDFLAGS={ldflags}', in_folder("source", {"Makefile": data}))
 
 
-def _toml_classes(data: bytes) -> object:
-    found = decode_classes(data, "classes.toml")
-    table = CostClasses(found)
-    sentences = [table.named(one.name).worded("musl", "futex", "malloc") for one in found.classes]
-    return found, sentences, table.of([Frame(symbol="my_alloc.part.0", object="prog")])
-
-
 def _board_answer(data: bytes) -> object:
     found = decode_board_answer(data, fuzz_seeds.BOARD_WORD)
     read = cpus_of(found), uname_of(found), machine_of(found), sensor_facts(found.files, "before")
@@ -265,7 +256,6 @@ PROGRAM_DECODERS: tuple[Decoder, ...] = (
         constant(*fuzz_seeds.OPTIONS),
     ),
     Decoder("fake target", "user", lambda data: decode_spec(data, "fake.toml"), constant(fuzz_seeds.FAKE)),
-    Decoder("cost classes", "user", _toml_classes, constant(fuzz_seeds.CLASSES)),
     Decoder("makefile", "user", _makefile, constant(fuzz_seeds.MAKEFILE)),
     Decoder("printed number", "own program", _printed, constant(fuzz_seeds.PRINTED)),
     Decoder(

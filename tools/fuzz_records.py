@@ -62,8 +62,7 @@ from swapstone.core.workloads import LOADS
 from swapstone.core.workloads.named_figures import decode_named_figures
 from swapstone.parts.boards.targets.labgrid_session import decode_answer
 from swapstone.parts.cluster.content_store import decode_trial
-from swapstone.parts.explain.explanation.cost_classes import load_classes
-from swapstone.parts.explain.explanation.findings import explain
+from swapstone.parts.explain.explanation.row_answer import explain
 from swapstone.parts.explain.model.explanation import RowMeasurements
 from swapstone.parts.explain.session import explanation_files
 from swapstone.parts.explain.session.explanation_files import is_usable
@@ -291,11 +290,8 @@ def _row_evidence(data: bytes) -> object:
     if evidence is None or not is_usable(evidence):
         raise UserError("it is no evidence")
     with named_record(scratch_folder()):
-        classes = load_classes()
-        explanation = explain(evidence, classes)
-        return explanation, [
-            len(content) for _, content in explanation_files.evidence_pages(evidence, explanation, classes)
-        ]
+        explanation = explain(evidence)
+        return explanation, [len(content) for _, content in explanation_files.evidence_pages(evidence, explanation)]
 
 
 def _study_runs() -> tuple[bytes, ...]:

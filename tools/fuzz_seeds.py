@@ -256,20 +256,6 @@ OPTIONS = (
     b"factor swap=flash:20,zram:lz4\nfactor libc=glibc,musl\n",
 )
 
-CLASSES = b"""\
-[[rule]]
-class = "allocator"
-where = "user"
-pattern = "my_(alloc|free).*"
-detail = "\\\\1"
-
-[[class]]
-name = "allocator"
-sentence = "{variant} spends more time in {name} ({functions})"
-counts = ["allocations:*"]
-functions = false
-"""
-
 FAKE = b"""\
 seed = 7
 

@@ -146,8 +146,8 @@ def test_a_flame_graph_has_the_calls_and_the_instructions_of_the_table(
         r": spin, called by inner, executes \S+ \w more, \d+ % of the difference\.", " ".join(shown.split())
     )
     assert "modelled processor" not in shown
-    leading = again.difference.leading() if again.difference else None
-    assert leading and (leading.frame.symbol, leading.own.difference) == ("spin", 2 * (MANY - FEW))
+    (leading,) = again.difference.leading() if again.difference else ()
+    assert (leading.frame.symbol, leading.own.difference) == ("spin", 2 * (MANY - FEW))
     written = {path.name for path in again.profiles("instructions")}
     assert written >= {"instructions-difference.html", "instructions-baseline.speedscope.json"}
     summary = swapstone(tmp_path, "show", str(record), "--all").stdout

@@ -49,7 +49,13 @@ def test_a_choice_without_a_matching_row_is_an_error() -> None:
     with pytest.raises(
         UserError, match="There is nothing to explain: none of the 1 rows that match has a different median"
     ):
+        _pick({**UNDECIDED, "verdict": Verdict.EQUIVALENT})
+
+
+def test_rows_that_too_few_pairs_leave_undecided_name_the_next_step() -> None:
+    with pytest.raises(UserError, match="Too few pairs: 1 of the 1 rows that match decide no difference") as caught:
         _pick(UNDECIDED)
+    assert "swapstone compare --resume RECORD" in caught.value.hint
 
 
 def test_a_record_without_a_result_is_no_unknown_name() -> None:

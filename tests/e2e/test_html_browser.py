@@ -21,7 +21,6 @@ from typing import Any
 
 import pytest
 
-from swapstone.parts.explain.explanation.cost_classes import load_classes
 from swapstone.parts.explain.report import flame_graph
 from tests.golden import crossed, latency, reports, servers, synthetic, verdicts
 from tests.programs import require
@@ -61,7 +60,7 @@ def _run(tmp_path: Path, document: str, *flags: str) -> str:
 @pytest.fixture(scope="module")
 def pages() -> dict[str, str]:
     made = {name: reports.as_html(case.context(), case.analysis()) for name, case in REPORTS.items()}
-    made["flame"] = flame_graph.page("t", BEFORE, AFTER, load_classes())
+    made["flame"] = flame_graph.page("t", BEFORE, AFTER)
     made["wide"] = "<!doctype html><body><section><div style='width:2000px'>too wide</div></section>"
     made["faint"] = "<!doctype html><body style='background:#fff'><p style='color:#999'>too faint</p>"
     return made

@@ -342,19 +342,18 @@ class Explain(Records):
 
 def _explain(record: Path) -> None:
     from swapstone.core.record import load
-    from swapstone.parts.explain.explanation.cost_classes import load_classes
-    from swapstone.parts.explain.explanation.findings import explain
+    from swapstone.parts.explain.explanation.row_answer import explain
     from swapstone.parts.explain.model.explanation import RowMeasurements
     from swapstone.parts.explain.session import explanation_files
-    from tests.unit.explanation.test_ledger import ONE_THREAD, PLACE
+    from tests.unit.explanation.rows import FREE, OWN, row
 
-    view, classes = load(record), load_classes()
-    folder = explanation_files.folder_of(view, PLACE)
+    view, made = load(record), row(([{OWN: 1}], [1e6]), ([{OWN: 1, FREE: 1}], [2e6]))
+    folder = explanation_files.folder_of(view, made.place)
     seen = explanation_files.read(folder, view, RowMeasurements)
     if seen is None:
-        seen = ONE_THREAD
+        seen = made
         explanation_files.store(folder, explanation_files.evidence_files(view, seen))
-    explanation_files.write(folder, explanation_files.evidence_pages(seen, explain(seen, classes), classes))
+    explanation_files.write(folder, explanation_files.evidence_pages(seen, explain(seen)))
 
 
 class CountedExplanation(Explain):

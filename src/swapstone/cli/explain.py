@@ -32,9 +32,6 @@ from swapstone.parts.explain.instruments.acquisition import INSTRUMENTS
     help="The row's candidate, e.g. libc=musl.",
 )
 @click.option("--load", "load", metavar="LOAD", help="The row's load, e.g. memory.")
-@click.option(
-    "--classes", "classes", metavar="FILE", help="Rules in TOML that come before the bundled table of cost classes."
-)
 @click.option("--again", is_flag=True, help="Run under instruments although evidence is stored.")
 @click.option(
     "--without",
@@ -61,7 +58,6 @@ def explain_command(
     only: str | None,
     candidate: str | None,
     load: str | None,
-    classes: str | None,
     again: bool,
     without: tuple[str, ...],
     modelled_cycles: bool,
@@ -73,9 +69,9 @@ def explain_command(
 
     A row is a workload, a metric and a candidate. Without --only, --candidate and METRIC it is the row with the largest difference.
     Baseline and candidate run again under instruments, each in runs of its own: counts of system calls, faults, context switches,
-    allocations and copies; stacks; instructions. The difference in time is then split into causes. Of a record on the exact clock, the
-    instructions are counted by function; of a latency, the path of the worst wake-up is printed, from the timer to the thread. The
-    evidence is stored in the record's folder explain/, beside flame graphs.
+    allocations and copies; stacks; instructions. The functions that account for the difference in time are named. Of a record on the
+    exact clock, the instructions are counted by function; of a latency, the path of the worst wake-up is printed, from the timer to the
+    thread. The evidence is stored in the record's folder explain/, beside flame graphs.
 
     \b
     Examples:
@@ -89,7 +85,6 @@ def explain_command(
         metric=metric,
         candidate=candidate,
         load=load,
-        classes=classes,
         again=again,
         without=without,
         modelled_cycles=modelled_cycles,
@@ -119,9 +114,6 @@ def explain_command(
     flag_value="instructions",
     help="Instructions, by caller (records of virtual machines).",
 )
-@click.option(
-    "--classes", "classes", metavar="FILE", help="Rules in TOML that come before the bundled table of cost classes."
-)
 @click.option("--again", is_flag=True, help="Run under instruments although evidence is stored.")
 @TRUST
 @click.option("--open", "show", is_flag=True, help="Open the page of the difference in a browser.")
@@ -131,7 +123,6 @@ def profile_command(
     only: str | None,
     candidate: str | None,
     kind: str,
-    classes: str | None,
     again: bool,
     trust: bool,
     show: bool,
@@ -147,7 +138,7 @@ def profile_command(
       swapstone profile last --instructions
     """
     result = open_record(record).explain(
-        only, metric=metric, candidate=candidate, classes=classes, again=again, trust=trust, progress=display()
+        only, metric=metric, candidate=candidate, again=again, trust=trust, progress=display()
     )
     for path in result.profiles(kind):
         echo(plain(path))

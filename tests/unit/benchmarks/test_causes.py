@@ -20,7 +20,6 @@ from benchmarks.causes import (
     Pair,
     Result,
     built,
-    is_right,
     main,
     outcome_of,
     remedy_row,
@@ -34,55 +33,57 @@ from swapstone.parts.explain.instruments.remedies import REMEDIES
 from swapstone.parts.explain.model.explanation import RemedyRuns
 from tests.programs import needs
 
-PLANTED = Cause(("own code",), "mispredicted", "same instructions, slower")
+PLANTED = Cause("branches", "mispredicted")
 
 
-def explanation(*findings: dict[str, object]) -> dict[str, object]:
-    return {"findings": list(findings), "paragraph": "nothing"}
+def explanation(*names: str, evidence: str = "9 mispredicted branches", **changed: object) -> dict[str, object]:
+    functions = [
+        {
+            "symbol": name,
+            "object": "[program]",
+            "baseline": 10.0,
+            "candidate": 19.0,
+            "interval": [8.0, 10.0],
+            "callers": [{"symbol": "main", "object": "[program]"}],
+            **changed,
+        }
+        for name in (*names, "other")
+    ]
+    time = {"measured": [10.0, 20.0], "leading": len(names), "functions": functions}
+    return {"time": time, "sentence": "answer", "evidence": [evidence, "more"]}
 
 
-def finding(**changed: object) -> dict[str, object]:
-    return {
-        "cause": "own code",
-        "share": 0.9,
-        "sentence": "9 mispredicted branches",
-        "evidence": ["more"],
-        "interval": [0.8, 1.0],
-        "how": "same instructions, slower",
-        **changed,
-    }
-
-
-def test_a_cause_is_right_with_its_evidence_and_how_the_instructions_compare() -> None:
-    found = outcome_of(explanation(finding(), finding(cause="page faults")))
-    how, evidence = "same instructions, slower", "9 mispredicted branches | more"
+def test_a_cause_is_right_with_its_function_and_its_counts() -> None:
+    found = outcome_of(explanation("branches"))
     assert found == Outcome(
-        named="own code", share=0.9, interval=(0.8, 1.0), how=how, evidence=evidence, answer="nothing"
+        named="branches, main",
+        share=0.9,
+        interval=(0.8, 1.0),
+        evidence="9 mispredicted branches | more",
+        answer="answer",
     )
-    assert is_right(found, PLANTED)
-    for changed in ({"cause": "allocator"}, {"sentence": "slower"}, {"how": "more instructions"}):
-        assert not is_right(outcome_of(explanation(finding(**changed))), PLANTED)
+    assert outcome_of(explanation("branches", interval=None)).interval is None
     nothing = outcome_of(explanation())
-    assert (nothing.named, nothing.answer, is_right(nothing, PLANTED)) == ("", "nothing", False)
-    assert nothing.differs and not outcome_of({**explanation(), "differs": False}).differs
+    assert (nothing.named, nothing.answer, nothing.differs) == ("", "answer", True)
+    assert not outcome_of({**explanation(), "differs": False}).differs
+    assert outcome_of({**explanation(), "time": None}).named == ""
     cells = row(Result(Pair("branches", null=False), "right", found, 9.0))
-    assert cells == ("branches", "right", "own code", "90 %", "80 to 100 %", how)
+    assert cells == ("branches", "right", "branches, main", "90 %", "80 to 100 %")
 
 
 @pytest.mark.parametrize(
-    ("findings", "expected", "of_null"),
+    ("found", "expected", "of_null"),
     [
-        ([finding()], "right", "LOUD"),
-        ([finding(sentence="slower")], "class", "LOUD"),
-        ([finding(cause="locks")], "WRONG", "LOUD"),
-        ([finding(cause="locks", interval=None)], "WRONG", "LOUD"),
-        ([finding(cause="locks", interval=None, share=None)], "counts", "LOUD"),
-        ([], "missed", "silent"),
+        (explanation("branches"), "right", "LOUD"),
+        (explanation("other_function", "branches"), "right", "LOUD"),
+        (explanation("branches", evidence="slower"), "function", "LOUD"),
+        (explanation("locks"), "WRONG", "LOUD"),
+        (explanation(), "missed", "silent"),
     ],
 )
-def test_verdicts(findings: list[dict[str, object]], expected: str, of_null: str) -> None:
-    found = outcome_of(explanation(*findings))
-    assert (verdict_of(found, PLANTED), verdict_of(found, None)) == (expected, of_null)
+def test_verdicts(found: dict[str, object], expected: str, of_null: str) -> None:
+    outcome = outcome_of(found)
+    assert (verdict_of(outcome, PLANTED), verdict_of(outcome, None)) == (expected, of_null)
     assert verdict_of(outcome_of({**explanation(), "differs": False}), PLANTED) == "none"
 
 
@@ -102,7 +103,7 @@ def test_the_programs_compile_and_run(tmp_path: Path) -> None:
 
 
 def result(name: str, verdict: str = "right", *, null: bool = False, remedies: tuple[RemedyRuns, ...] = ()) -> Result:
-    named, interval = ("", None) if null else (CAUSES[name].named[0], (0.8, 1.0))
+    named, interval = ("", None) if null else ("main", (0.8, 1.0))
     outcome = Outcome(named=named, share=0.9, interval=interval, evidence="evidence", answer="answer")
     return Result(Pair(name, null), verdict, outcome, 9.0, 1.5, remedies)
 
@@ -128,9 +129,9 @@ def test_what_is_stored_is_not_run_again_and_failures_are(
     assert ran == ["lock", "fsync", "null-copies", "fsync"]
     shown = capsys.readouterr()
     assert "fsync, 3 of 3, about 0 min left" in shown.err
-    assert "2 of 2 causes were named first with their evidence" in shown.out
+    assert "2 of 2 causes were named with their evidence" in shown.out
     (line,) = (line for line in (tmp_path / "table.md").read_text().splitlines() if line.startswith("| lock "))
-    assert [cell.strip() for cell in line.split("|")[1:-1]] == ["lock", "right", "locks", "90 %", "80 to 100 %", ""]
+    assert [cell.strip() for cell in line.split("|")[1:-1]] == ["lock", "right", "main", "90 %", "80 to 100 %"]
     assert main(["lock", "turns", "--nulls", "--out", str(tmp_path)]) == 130
     assert "Stopped. The results so far" in capsys.readouterr().err
     (tmp_path / "lock.json").write_bytes(b"{")

@@ -15,7 +15,7 @@ from swapstone.core.comparison.profile_difference import (
     difference,
     stacks_of_both,
 )
-from swapstone.core.model.profile import KERNEL, NAMELESS, OWN_OBJECT, Frame, Profile
+from swapstone.core.model.profile import KERNEL, NAMELESS, OWN_OBJECT, Frame, Profile, ProfileRun
 
 Stacks = dict[tuple[Frame, ...], float]
 LIBZ = "libz.so.1"
@@ -86,8 +86,7 @@ def test_exchanged_arguments_negate_all_differences(before: Stacks, after: Stack
         assert one.own.difference == -other.own.difference
         assert one.inclusive.difference == -other.inclusive.difference
         assert [*one.callers] == [*other.callers]
-    first, second = there.leading(), back.leading()
-    assert (first and first.frame) == (second and second.frame)
+    assert [one.frame for one in there.leading()] == [one.frame for one in back.leading()]
 
 
 @given(STACKS, STACKS, st.randoms())
@@ -162,20 +161,72 @@ def test_a_recursive_function_counts_once_in_a_stack() -> None:
         ({"main;a;work": 30}, "work"),  # of those with the whole difference, the one that is below the others
         ({"main;a;work": 30, f"main;brk@{KERNEL}": -2}, "work"),  # `main` has less of the difference
         ({"main;a;work": 10, "main;a;fill": 12, "main;a": 3, "main": 4}, "a"),
-        ({"main;a;work": 15, "main;b;fill": 15}, "main"),
+        ({"main;a;work": 15, "main;b;fill": 15}, "work b"),  # `main` is on nearly every stack
         ({"main;a;work": -30}, "work"),
         ({"main;b;fill": 30}, "fill"),  # `b` has less weight, for `a` calls `fill` too
         ({"main": 30, "main;a;work": 2}, "main"),
         ({"main;a;work": 16, "f": 4}, "work"),  # 80 %
-        ({"main;a;work": 15.9, "f": 4.1}, ""),
+        ({"main;a;work": 15.9, "f": 4.1}, "work f"),
         ({"main;a;work": 24, "main;brk@[kernel]": -4}, "work"),  # 120 %
         ({"main;a;work": 50, "main;a;fill": -30}, "a"),  # one function in another one's place
-        ({"main;a": 3, "f": 3}, ""),
+        ({"main;a": 3, "f": 3}, "a f"),
+        ({"main;a;work": 9, "main;b;fill": 9, f"main;brk@{KERNEL}": 9}, "brk work b"),
+        ({"main;a;work": 9, "main;b;fill": 9, f"main;brk@{KERNEL}": 9, "f": 9}, ""),  # 75 %
+        ({f"main;brk@{KERNEL}": 40, "f": -4, "main;b": -5}, "brk f"),  # 129 %, and -16 %
         ({"main;a": 3, "main;b": -3}, ""),
         ({}, ""),
     ],
 )
-def test_the_innermost_function_with_most_of_the_difference_leads(after: dict[str, float], leading: str) -> None:
+def test_the_fewest_innermost_functions_with_most_of_the_difference_lead(after: dict[str, float], leading: str) -> None:
     before = {"main;a;work": 100.0, "main;b;fill": 50.0, "main;a;fill": 50.0, f"main;brk@{KERNEL}": 50.0, "f": 5.0}
-    found = compared(before, {key: before.get(key, 0.0) + after.get(key, 0.0) for key in {**before, **after}}).leading()
-    assert (found.frame.symbol if found else "") == leading
+    found = compared(before, {key: before.get(key, 0.0) + after.get(key, 0.0) for key in {**before, **after}})
+    assert " ".join(one.frame.symbol for one in found.leading()) == leading
+
+
+def test_a_difference_in_more_than_three_functions_below_the_outermost_is_spread() -> None:
+    names = "abcde"
+    found = compared({f"main;{name}": 50.0 for name in names}, {f"main;{name}": 60.0 for name in names})
+    assert (found.leading(), found.spread()) == ((), 5)
+    below = compared({f"main;run;{name}": 50.0 for name in names}, {f"main;run;{name}": 60.0 for name in names})
+    assert [one.frame.symbol for one in below.leading()] == ["run"]  # a function that is called is an answer
+    assert compared({"main": 5}, {"main": 5}).spread() == 0
+
+
+def test_of_several_functions_those_with_most_of_the_difference_lead() -> None:
+    before = {"main;free": 50.0, "main;malloc;fault;clear": 50.0, "main;malloc;fault": 50.0, "main;malloc": 50.0}
+    more = {"main;free": 60.0, "main;malloc;fault;clear": 22.0, "main;malloc;fault": 15.0, "main;malloc": 1.0}
+    found = compared(before, {stack: weight + more[stack] for stack, weight in before.items()})
+    assert [one.frame.symbol for one in found.leading()] == ["free", "fault"]
+
+
+def test_of_several_functions_none_calls_another_one() -> None:
+    before = {"main;a;work": 100.0, "main;b": 100.0}
+    found = compared(before, {"main;a;work": 104.0, "main;a": 3.0, "main;b": 103.0})
+    assert [one.frame.symbol for one in found.leading()] == ["a", "b"]  # and not `a` with `work`, which it calls
+
+
+def test_a_function_whose_interval_contains_0_does_not_lead() -> None:
+    found = compared({"main;work": 10, "f": 90}, {"main;work": 30, "f": 90})
+    intervals = {frame("work"): (-1.0, 41.0), frame("main"): (2.0, 38.0)}
+    assert [one.frame.symbol for one in found.with_intervals(intervals).leading()] == ["main"]
+    assert found.with_intervals({**intervals, frame("main"): (-1.0, 2.0)}).leading() == ()
+    down = compared({"main;work": 30, "f": 90}, {"main;work": 10, "f": 90})
+    assert [one.frame.symbol for one in down.with_intervals({frame("work"): (-30.0, -1.0)}).leading()] == ["work"]
+
+
+def test_what_is_no_function_does_not_lead() -> None:
+    assert compared({"main": 100}, {"main": 100, "": 9}).leading() == ()
+
+
+def test_a_profile_with_other_stacks_keeps_its_runs() -> None:
+    runs = (
+        ProfileRun(samples=2, weights=((0, 1.0), (1, 2.0))),
+        ProfileRun(samples=1, weights=((2, 4.0),)),
+    )
+    whole = Profile.of(
+        {frames("a;b"): 1.0, frames("a;c"): 2.0, frames("d"): 4.0}, kind="k", unit="1", operations=2.0, runs=runs
+    )
+    found = whole.mapped(lambda stack: stack[:1])
+    assert dict(found.weighted()) == {frames("a"): 3.0, frames("d"): 4.0}
+    assert [(run.samples, run.weights) for run in found.runs] == [(2, ((0, 3.0),)), (1, ((1, 4.0),))]
+    assert (found.kind, found.unit, found.operations, found.samples) == ("k", "1", 2.0, 3)

@@ -10,9 +10,8 @@ import pytest
 
 from swapstone.core.comparison.profile_difference import Weights, difference
 from swapstone.core.model.profile import KERNEL, OWN_OBJECT, Frame, Profile, Stack
-from swapstone.parts.explain.explanation.cost_classes import load_classes
 from swapstone.parts.explain.explanation.profile_formats import aligned, aligned_label, canonical, with_common_names
-from swapstone.parts.explain.model.explanation import Ledger
+from swapstone.parts.explain.model.explanation import TimeByFunction
 from swapstone.parts.explain.report import flame_graph
 
 GLIBC, MUSL = "libc.so.6", "ld-musl-x86_64.so.1"
@@ -49,6 +48,12 @@ FAULT = ("asm_exc_page_fault[k]", "exc_page_fault[k]", "handle_mm_fault[k]")
             "syscall:stat",
         ),
         (("__GI___libc_read", *ENTRY), ("read", "__syscall_cp_c", "__syscall_cp_asm", *ENTRY), "read"),
+        (("read", *ENTRY, "__x64_sys_read[k]", "ksys_read[k]"), ("read", *ENTRY, "ksys_read[k]"), "syscall:read"),
+        (
+            ("epoll_wait", *ENTRY, "__x64_sys_epoll_pwait[k]"),
+            ("epoll_pwait", *ENTRY, "do_epoll_wait[k]"),
+            "syscall:epoll_wait",
+        ),
         (("free", *FAULT), ("free", FAULT[0], FAULT[2]), "free;page fault;handle_mm_fault_[k]"),
     ],
 )
@@ -67,6 +72,8 @@ def test_start_up_code_is_left_out_above_the_program_only() -> None:
     frames = stack("_start[p]", "__libc_start_main_impl", "__libc_start_call_main", "main[p]", "work[p]")
     assert [frame.symbol for frame in canonical(frames, cut=False)] == ["main", "work"]
     assert canonical(stack("_start[p]"), cut=False) == stack("_start[p]")
+    nameless = stack("[unknown][p]", "libc_start_main_stage2", "main[p]", "[unknown][p]", "start[p]")
+    assert [frame.symbol for frame in canonical(nameless, cut=False)] == ["main", "[unknown]", "start"]
 
 
 BEFORE = profile({stack("main[p]", "__GI___libc_write", *WRITE): 60.0, stack("main[p]", "work[p]"): 40.0})
@@ -118,17 +125,27 @@ def test_functions_of_two_libraries_that_do_the_same_work_are_one_in_a_differenc
     assert with_common_names(before, before) == (before, before), "names of one library stay"
 
 
-def test_the_page_states_why_its_total_is_not_the_ledgers() -> None:
-    ledger = Ledger(metric="wall", baseline=200.0, candidate=300.0, lines=(), residual=100.0, drift=0.0)
-    notes = flame_graph.total_notes((BEFORE, AFTER), ledger)
+def test_the_page_states_why_its_total_is_not_that_of_the_row() -> None:
+    time = TimeByFunction(
+        metric="wall",
+        recorded=(200.0, 300.0),
+        measured=(200.0, 300.0),
+        ready=(0.0, 0.0),
+        interval=None,
+        samples=(1, 1),
+        leading=0,
+        spread=0,
+        functions=(),
+    )
+    notes = flame_graph.total_notes((BEFORE, AFTER), time)
     assert notes[0].startswith("The whole is 100 ns and 200 ns per operation: processor time of all threads, sampled")
-    assert "The ledger's whole is 200 ns and 300 ns: elapsed time" in notes[0]
+    assert "The row is of 200 ns and 300 ns: elapsed time" in notes[0]
     assert flame_graph.total_notes((BEFORE, AFTER), None) == ()
-    page = flame_graph.page("t", BEFORE, AFTER, load_classes(), notes)
+    page = flame_graph.page("t", BEFORE, AFTER, notes)
     assert "The whole is 100 ns" in page
     text = re.search(r'id="data">(.*?)</script>', page)
     assert text is not None
     data = json.loads(text[1])
     library = next(child for child in data["tree"][5] if child[0] == "[C library]")
     assert library[5][0][:1] == ["syscall:write"] and library[5][0][2:4] == [60.0, 136.0]
-    assert data["kinds"][library[5][0][1]] == "system calls write"
+    assert data["kinds"][library[5][0][1]] == "kernel"

@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from swapstone.parts.explain.explanation.evidence import duration
-from swapstone.parts.explain.explanation.findings import percent
+from swapstone.parts.explain.explanation.amounts import duration, percent, signed, span
 
 
 @pytest.mark.parametrize(
@@ -17,6 +16,11 @@ def test_a_time_has_three_digits_and_no_rounding_error(value_ns: float, text: st
     assert duration(value_ns) == text
 
 
-@pytest.mark.parametrize(("share", "text"), [(-0.004, "0 %"), (0.45, "45 %"), (-0.18, "-18 %"), (None, "a part")])
-def test_a_share_that_rounds_to_zero_has_no_sign(share: float | None, text: str) -> None:
+@pytest.mark.parametrize(("share", "text"), [(-0.004, "0 %"), (0.45, "45 %"), (-0.18, "-18 %")])
+def test_a_share_that_rounds_to_zero_has_no_sign(share: float, text: str) -> None:
     assert percent(share) == text
+
+
+def test_a_difference_has_a_sign_and_an_interval_of_shares_has_one_unit() -> None:
+    assert [signed(value) for value in (4.03e6, -4.03e6, 1e-8, 0.0)] == ["+4.03 ms", "-4.03 ms", "0 ns", "0 ns"]
+    assert span((-0.004, 1.056)) == "0 to 106 %"

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from swapstone.parts.explain.explanation.findings import LEAST_ROUNDS, closed_gap, remedy_text
+from swapstone.parts.explain.explanation.remedy_gaps import LEAST_ROUNDS, closed_gap, remedy_text
 from swapstone.parts.explain.model.explanation import RemedyRuns
 
 

@@ -7,13 +7,16 @@ import pytest
 from tools.fuzz_binaries import archive
 
 from swapstone.core.model import UserError
+from swapstone.core.model.profile import Frame, Profile
 from swapstone.parts.explain.instruments.heap import fields_of
 from swapstone.parts.explain.instruments.instructions import tally, total
+from swapstone.parts.explain.instruments.instrument_result import demangled
 from swapstone.parts.explain.instruments.perf import MeasuredWindows, once, passes, windows
 from swapstone.parts.explain.instruments.perf_script import MOST_FRAMES, Event, Mapped, events, mapped
 from swapstone.parts.explain.instruments.symbol_tables import members
 from swapstone.parts.explain.instruments.syscalls import counted_by_strace
 from swapstone.parts.explain.instruments.traced_run import Region
+from tests.programs import needs
 
 SCRIPT = """\
 perf-exec     0/0         0.000000000: PERF_RECORD_COMM: perf-exec:7/7
@@ -241,3 +244,28 @@ def test_simulated_events_are_summed_by_their_names() -> None:
         **{("simulated", "", name): number for name, number in events.items()},
     }
     assert total("\n".join(lines)) == 157
+
+
+@needs("c++filt")
+def test_names_of_cpp_are_those_that_a_programmer_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = (
+        "_ZNSt6vectorIiSaIiEE9push_backERKi",
+        "_Z4sortRSt6vectorIiSaIiEE",
+        "_ZL10check_evenlb.cold",
+        "main",
+        "_Z",
+        "_ZNO",
+        f"_Z{'x' * 600}",
+    )
+    profile = Profile.of(
+        {(Frame(symbol=name, object="a.so"),): 1.0 for name in names}, kind="on-cpu", unit="ns", operations=1.0
+    )
+    found = [frame.symbol for frame in demangled(profile).frames]
+    assert found == [
+        "std::vector<int, std::allocator<int> >::push_back",
+        "sort",
+        "check_even",
+        *names[3:],
+    ]
+    monkeypatch.setenv("PATH", "")
+    assert demangled(profile) == profile

@@ -9,12 +9,12 @@ import pytest
 
 from swapstone.core.model.profile import KERNEL, Frame
 from swapstone.core.wire import TrialRequest
-from swapstone.parts.explain.instruments.offcpu import PREEMPTED, Timeline, contends, stacks_of
+from swapstone.parts.explain.instruments.offcpu import Timeline, contends, stacks_of
 from swapstone.parts.explain.instruments.perf import MeasuredWindows, Recording
 from swapstone.parts.explain.instruments.perf_script import Event
 from swapstone.parts.explain.instruments.symbolizer import Symbolizer
 from swapstone.parts.explain.instruments.traced_run import ReferenceRuns, Region, TracedRun, Tracee, with_long_timeout
-from swapstone.parts.explain.model.explanation import ElapsedTime
+from swapstone.parts.explain.model.explanation import NO_PROCESSOR_FRAME, ElapsedTime
 
 
 def stack(*names: str) -> tuple[Frame, ...]:
@@ -168,7 +168,7 @@ def test_the_graph_shows_what_a_thread_was_at_when_its_processor_was_taken() -> 
     (stack_,) = profile.stacks
     assert stack_.weight == 300
     names = [profile.frames[number].symbol for number in stack_.frames]
-    assert names == ["handle", "asm_exc_page_fault", "schedule", PREEMPTED.symbol]
+    assert names == ["handle", "asm_exc_page_fault", "schedule", NO_PROCESSOR_FRAME.symbol]
 
 
 @pytest.mark.parametrize(

@@ -14,43 +14,36 @@ from swapstone.parts.explain.instruments import remedies
 from swapstone.parts.explain.instruments.acquisition import Change, ReferenceRun, RowVariant
 from swapstone.parts.explain.instruments.remedies import REMEDIES, Remedy, change_of, remedies_for, try_remedies
 from swapstone.parts.explain.instruments.traced_run import Region, Tracee
-from swapstone.parts.explain.model.explanation import Explanation, Finding, RowKey
 from tests.programs import needs
 
-PLACE = RowKey(suite="", workload="w", load="idle", metric="wall", baseline="a", candidate="b")
 REQUEST = TrialRequest(id="x", arguments=("/bin/true",), cwd="/", timeout_ms=1, environment=(("LD_PRELOAD", "/a.so"),))
 BY_NAME = {remedy.name: remedy for remedy in REMEDIES}
 needs_cc = needs("cc")
 
 
-def named(cause: str, sentence: str, *evidence: str) -> list[str]:
-    finding = Finding(cause=cause, share=1.0, sentence=sentence, evidence=evidence)
-    explanation = Explanation(place=PLACE, counts=(), ledger=None, findings=(finding,), paragraph="", caveats=())
-    return [remedy.name for remedy in remedies_for(explanation)]
+def names(*named: str) -> list[str]:
+    return [remedy.name for remedy in remedies_for(named)]
 
 
-def test_remedies_belong_to_what_is_named() -> None:
-    assert named("waiting", "it waits longer (in read)") == ["TCP_NODELAY"]
-    assert named("waiting", "it waits longer (in futex)") == ["one processor"]
-    assert named("waiting", "it waits longer (in clock_nanosleep)") == ["no sleeps"]
-    assert named("waiting", "it waits longer (in poll)") == ["TCP_NODELAY"]
-    assert named("waiting", "longer (in poll)", "20 waits, ended by a timer") == ["no sleeps", "TCP_NODELAY"]
-    assert named("waiting", "it waits longer (in fsync)", "2 waits, ended by a disk") == [
+def test_remedies_belong_to_functions_and_to_sentences_about_counts() -> None:
+    assert names("read (system call)") == ["TCP_NODELAY"]
+    assert names("futex (system call)") == ["one processor"]
+    assert names("nanosleep (system call)") == ["no sleeps"]
+    assert names("poll (system call)") == ["no sleeps", "TCP_NODELAY"]
+    assert names("fsync (system call)", "2 waits per operation, 9 ms, ended by a disk") == [
         "no forced writes",
         "page cache",
     ]
-    assert named("waiting", "it waits longer (in write)") == []
-    assert named("system calls", "more (pread64)") == ["page cache"]
-    assert named("allocator", "more (realloc)") == ["room to grow"]
-    assert named("allocator", "more (malloc)") == []
-    assert named("system calls", "more", "system calls write: 3 ms") == ["larger buffers"]
-    assert named("system calls", "more (getppid)") == []
-    memory = ["kept memory", "huge pages", "kept mappings", "huge mappings"]
-    assert named("page faults", "more") == memory
-    assert named("own code", "as many; 0 B of 9 B are in huge pages") == ["huge pages", "huge mappings"]
-    assert named("own code", "its code: it executes as many; possible: false sharing") == ["one processor"]
-    assert named("own code", "its code: it executes more instructions") == []
-    assert named("copies and strings", "more (strlen)") == []
+    assert names("pread64 (system call)") == ["page cache"]
+    assert names("realloc (C library)") == ["room to grow"]
+    assert names("write (system call)") == ["larger buffers"]
+    assert names("getppid (system call)", "malloc (C library)", "strlen (C library)", "write_all", "read") == []
+    assert names("page faults (kernel)") == ["kept memory", "huge pages", "kept mappings", "huge mappings"]
+    assert names("madvise (system call)") == ["kept memory", "kept mappings"]
+    assert names("as many, which take longer; 0 B of 9 B are in huge pages") == ["huge pages", "huge mappings"]
+    assert "one processor" in names(
+        "as many, which take longer; possible: sizes of pages, false sharing of cache lines"
+    )
 
 
 def test_a_change_keeps_what_the_request_has(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 from tests.unit import builders
-from tests.unit.explanation.test_evidence import OWN, profile, result, row
+from tests.unit.explanation.rows import OWN, profile, result, row
 from tests.unit.report.test_claim_verdicts import claim
 from tests.unit.report.test_float_abi_report import SOFT, SOFTFP, explained
 from tests.unit.report.test_published_differences import record
@@ -69,11 +69,11 @@ def stored(*rows: RowMeasurements) -> Analysed:
 
 def _profiled(busy: float, instrument: str, variant: str) -> RowMeasurements:
     stacks: dict[tuple[Frame, ...], float] = {FREE: busy, IDLE: 10.0 - busy}
-    seen = row((1.0, 1.0), ({OWN: 1.0}, {OWN: 1.0}))
+    seen = row(([{OWN: 1.0}], [1.0]), ([{OWN: 1.0}], [1.0]))
     place = RowKey(
         suite="server", workload="http(c=10,t=1)", load="idle", metric="requests", baseline="a", candidate=variant
     )
-    run = result(instrument, variant, profile=profile(instrument, stacks))
+    run = result(instrument, variant, profile=profile([stacks], instrument))
     return msgspec.structs.replace(seen, place=place, runs=(run,))
 
 
@@ -100,7 +100,7 @@ def test_the_functions_and_the_share_are_printed() -> None:
 
 
 def test_a_profile_without_weight_decides_nothing() -> None:
-    empty = result("off-cpu", "libc=musl,allocator=default", profile=profile("off-cpu", {}))
+    empty = result("off-cpu", "libc=musl,allocator=default", profile=profile([{}], "off-cpu"))
     bare = msgspec.structs.replace(_profiled(6.0, "off-cpu", "libc=musl,allocator=default"), runs=(empty,))
     assert judged("musl-munmap", stored(bare)).verdict is ClaimVerdict.ABSENT
 

@@ -50,10 +50,10 @@ def test_the_functions_with_the_largest_differences_are_listed_with_callers() ->
     split = compared(FOUND, paths)
     strlen = "0", "20", "+20", "+20"
     assert function_rows(split) == [
-        ("main", "program", "0", "0", "0", "+15.5", ""),
         ("strlen", "libc.so", *strlen, "main +20"),
         ("__x64_sys_brk", "kernel", "14.5", "0", "-14.5", "-14.5", "main -14.5"),
         ("below main", "kernel", "0", "10", "+10", "+10", "main +10"),
+        ("main", "program", "0", "0", "0", "+15.5", ""),
         ("sum", "", "14.5", "30", "+15.5", "", ""),
     ]
     assert function_rows(compared(FOUND))[0] == ("strlen", "libc.so", *strlen, "")
@@ -96,8 +96,8 @@ def test_the_other_functions_are_summed_up_without_what_they_call() -> None:
 
 def test_the_sentence_names_the_function_with_the_difference() -> None:
     assert sentence(FOUND, compared(FOUND)) == (
-        "w executes 30 instructions with musl instead of 15 with glibc: the difference is spread over 2 functions; the largest differences "
-        "of functions themselves are strlen (libc.so) +20 and __x64_sys_brk (kernel) -4.50."
+        "w executes 30 instructions with musl instead of 15 with glibc: strlen (libc.so) executes 20 more, 129 % of the difference; "
+        "__x64_sys_brk (kernel) executes 4.50 fewer, -29 % of the difference."
     )
     work = {"work": 100, "rest": 50}
     assert _sentence(work, {**work, "work": 12_345}) == (
@@ -105,16 +105,15 @@ def test_the_sentence_names_the_function_with_the_difference() -> None:
     )
     assert _sentence(work, {**work, "work": 90}) == "work, called by main, executes 10 fewer, 100 % of the difference."
     assert _sentence(work, {"work": 160, "rest": 90}) == (
-        "main and what it calls execute 100 more, 100 % of the difference; the largest differences of functions themselves are work +60 "
-        "and rest +40."
+        "work, called by main, executes 60 more, 60 % of the difference; rest, called by main, executes 40 more, 40 % of the difference."
     )
     assert _sentence(work, work) == "there is no difference."
     assert _sentence(work, {"work": 101, "rest": 49}) == "the differences of 2 functions cancel out."
     apart = msgspec.structs.replace(
-        FOUND, functions=tuple(msgspec.structs.replace(FOUND.functions[0], name=name) for name in "abc")
+        FOUND, functions=tuple(msgspec.structs.replace(FOUND.functions[0], name=name) for name in "abcd")
     )
     assert sentence(apart, compared(apart)).endswith(
-        ": the difference is spread over 3 functions; the largest differences of functions themselves are a (libc.so) +20 "
+        ": the difference is spread over 4 functions; the largest differences of functions themselves are a (libc.so) +20 "
         "and b (libc.so) +20."
     )
 

@@ -80,7 +80,7 @@ def test_every_format_has_the_table_only_if_there_is_a_model() -> None:
         assert "L2 misses, data" in renderer.render(document_of(FOUND, compared(FOUND)))
         assert "L2 misses" not in renderer.render(document_of(PLAIN, compared(PLAIN)))
     assert document_of(FOUND, compared(FOUND)).answer.endswith(
-        "(kernel) -4.50. A modelled processor takes 3.8 times the cycles."
+        "-29 % of the difference. A modelled processor takes 3.8 times the cycles."
     )
     assert "takes 3.8 times the cycles" in summary_of(FOUND, []).paragraph
     assert "modelled" not in " ".join([document_of(PLAIN, compared(PLAIN)).answer, *notes(PLAIN)])

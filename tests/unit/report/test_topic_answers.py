@@ -10,8 +10,6 @@ from tests.unit import builders
 
 from swapstone.core.model import Analysis, Comparison, Direction, Metric, Quantity, Variant, Verdict
 from swapstone.core.report.record_report import answer_of
-from swapstone.parts.explain.model.explanation import Explanation, Finding, Ledger, RowKey
-from swapstone.parts.explain.report import row_explanation
 
 OUT = Metric(name="out_steady", unit="B/s", quantity=Quantity.RATE, better=Direction.HIGHER, meaning="rate", leads=True)
 TOUCH = Metric(name="touch_time", unit="ns", quantity=Quantity.TIME, better=Direction.LOWER, meaning="touch")
@@ -190,46 +188,3 @@ def test_counts_with_another_tail_are_not_called_equal() -> None:
     assert made == (
         "Whether the medians of lwip and smoltcp differ is not decided for a request (server, tuned); 1 of 2 has a worse tail."
     )
-
-
-PLACE = RowKey(
-    suite="libc", workload="b_malloc_big1", load="idle", metric="wall", baseline="libc=glibc", candidate="libc=musl"
-)
-
-
-def _explained(findings: tuple[tuple[str, float | None], ...], ledger: Ledger | None) -> str:
-    found = tuple(Finding(cause=cause, share=share, sentence="", evidence=()) for cause, share in findings)
-    return row_explanation.sentence(
-        Explanation(place=PLACE, counts=(), ledger=ledger, findings=found, paragraph="", caveats=())
-    )
-
-
-LEDGER = Ledger(metric="wall", baseline=1.2e6, candidate=4.1e6, lines=(), residual=0.116e6)
-
-
-def test_an_explanation_names_the_shares_and_the_rest() -> None:
-    made = _explained((("page faults", 0.62), ("system calls", 0.34), ("strings", 0.01)), LEDGER)
-    assert made == (
-        "b_malloc_big1 takes 4.10 ms (wall) with musl instead of 1.20 ms with glibc; 62 % of the difference is page faults and 34 % is "
-        "system calls."
-    )
-    rest = msgspec.structs.replace(LEDGER, residual=0.58e6)
-    assert _explained((("page faults", 0.8),), rest).endswith(
-        "; 80 % of the difference is page faults; 20 % is unexplained."
-    )
-
-
-def test_an_explanation_without_a_cause_or_without_a_ledger() -> None:
-    assert _explained((), LEDGER).endswith("; no class of cost accounts for 10 % of the difference or more.")
-    assert _explained((), None) == (
-        "How the time of b_malloc_big1 splits into causes is unavailable; there are counts, and no count differs."
-    )
-    assert _explained((("page faults", None),), None).endswith(
-        "there are counts that are consistent with it: page faults."
-    )
-
-
-def test_names_from_outside_are_made_visible_in_an_explanation() -> None:
-    place = msgspec.structs.replace(PLACE, workload="a\x1b[31m")
-    hostile = Explanation(place=place, counts=(), ledger=None, findings=(), paragraph="", caveats=())
-    assert "a\\x1b[31m" in row_explanation.sentence(hostile)

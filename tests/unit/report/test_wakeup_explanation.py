@@ -16,18 +16,15 @@ from swapstone.parts.explain.model.wakeup_paths import (
     PathFunction,
     WakeupExplanation,
     WakeupPath,
-    growth_by_path,
-    heaviest_path,
-    totals_by_function,
-    totals_by_path,
+    profile_of,
 )
+from swapstone.parts.explain.report.instruction_explanation import function_rows
 from swapstone.parts.explain.report.row_explanation import traced_json
 from swapstone.parts.explain.report.wakeup_explanation import (
+    compared,
     document_of,
     ended_by,
-    grown_rows,
     grown_sentence,
-    path_rows,
     phase_rows,
     sentence,
     side_sentence,
@@ -39,18 +36,18 @@ RT, GENERIC = FOUND.sides
 SWAPPED = msgspec.structs.replace(FOUND, sides=(GENERIC, RT))
 
 
-def test_the_path_that_grew_is_the_answer_where_the_candidate_is_worse() -> None:
+def test_the_functions_that_grew_are_the_answer_where_the_candidate_is_worse() -> None:
     assert FOUND.problem() == ""
     assert sentence(FOUND) == (
-        "The worst wake-up of generic took 9 us; 9,400 of its 9,500 instructions are in tlb_finish_mmu > tlb_batch_pages_flush > "
-        "release_pages, without a switch to the woken thread, ended by __cond_resched in tlb_batch_pages_flush (a voluntary "
-        "preemption point). "
-        "The path that grew: tlb_finish_mmu > tlb_batch_pages_flush > release_pages, 9,400 instructions; release_pages has 200 with rt."
+        "The worst wake-up of generic took 9 us; release_pages, called by tlb_batch_pages_flush, and what it calls have 9,300 of its 9,500 "
+        "instructions, without a switch to the woken thread, ended by __cond_resched in tlb_batch_pages_flush (a voluntary preemption "
+        "point). Against rt: release_pages, called by tlb_batch_pages_flush, and what it calls execute 9,100 more, 110 % of the difference."
     )
     assert grown_sentence(SWAPPED) == ""
     assert sentence(SWAPPED) == f"{side_sentence(GENERIC)} {side_sentence(RT)}"
-    assert "of rt took 1 us; 1,000 of its 1,200 instructions are in asm_sysvec_apic_timer_interrupt," in side_sentence(
-        RT
+    assert (
+        "of rt took 1 us; asm_sysvec_apic_timer_interrupt and what it calls have 1,000 of its 1,200"
+        in side_sentence(RT)
     )
 
 
@@ -69,57 +66,36 @@ def _path(*functions: tuple[str, int, int]) -> WakeupPath:
     return msgspec.structs.replace(GENERIC, instructions=every, phases=(0, 0, every, 0), functions=made)
 
 
-def test_the_number_of_a_sentence_is_the_one_of_the_path_in_the_table() -> None:
-    path = ("flush", 0, 100), ("release", 1, 6000), ("free_list", 2, 3000), ("irq", 3, 700), ("free_one", 3, 2600)
-    before, after = _path(("free_one", 0, 900), ("idle", 0, 100)), _path(*path)
-    found = msgspec.structs.replace(FOUND, sides=(before, after))
-    assert found.problem() == ""
-    rows = {row[0]: row[1] for row in path_rows(after)}
-    assert rows == {"flush > release": "11,700", "> free_list": "5,600", "> > free_one": "2,600", "irq": "700"}
-    assert "; 5,600 of its 12,400 instructions are in flush > release > free_list, with" in side_sentence(after)
-    assert "grew: flush > release > free_list, 5,600 instructions; free_list has 0 with generic." in grown_sentence(
-        found
+def test_a_path_is_a_profile_in_which_handlers_have_no_caller() -> None:
+    side = _path(("a", 0, 5), ("b", 1, 10), ("irq", 2, 70), ("inner", 3, 7), ("a", 1, 20), ("", 2, 1))
+    assert side.problem() == ""
+    stacks = {";".join(frame.symbol for frame in frames): weight for frames, weight in profile_of(side).weighted()}
+    assert stacks == {"a": 5, "a;b": 10, "irq": 70, "irq;inner": 7, "a;a": 20, "a;a;[unknown]": 1}
+
+
+def test_several_functions_grew_or_many() -> None:
+    before = _path(("a", 0, 50), ("b", 0, 50), ("c", 0, 50), ("d", 0, 50), ("e", 0, 50))
+    two = msgspec.structs.replace(
+        FOUND, sides=(before, _path(("a", 0, 100), ("b", 0, 90), ("c", 0, 50), ("d", 0, 50), ("e", 0, 50)))
     )
-    longer = _path(*path[:3], ("free_one", 3, 9600))
-    assert "; 9,600 of its 18,700 instructions are in flush > release > free_list > free_one" in side_sentence(longer)
-    grown = grown_sentence(msgspec.structs.replace(found, sides=(before, longer)))
-    assert grown.endswith("> free_list > free_one, 9,600 instructions; free_one has 900 with generic.")
-
-
-def test_growth_is_that_of_the_function_wherever_it_was_called() -> None:
-    growth = growth_by_path(RT, GENERIC)
-    path = (("tlb_finish_mmu", ""), ("tlb_batch_pages_flush", ""), ("release_pages", ""))
-    assert growth[path[:1]] == 9400 and growth[path] == 9300 - 200  # without callers there, and interrupted for 1000
-    assert heaviest_path(growth, 9100) == path
-    assert growth_by_path(GENERIC, RT)[(("release_pages", ""),)] == 200 - 9300
-
-
-def test_recursion_counts_once() -> None:
-    functions = [("a", 0, 10, 100), ("b", 1, 10, 90), ("a", 2, 80, 80), ("a", 0, 5, 5)]
-    made = tuple(PathFunction(name=name, depth=depth, own=own, total=total) for name, depth, own, total in functions)
-    assert totals_by_function(made) == {("a", ""): 105, ("b", ""): 90}
-    assert totals_by_path(made)[(("a", ""),)] == 105
-
-
-@pytest.mark.parametrize(("least", "length"), [(9401, 0), (9400, 2), (9300, 3), (300, 4), (-5, 4)])
-def test_the_heaviest_path_ends_where_too_few_instructions_are_left(least: int, length: int) -> None:
-    assert len(heaviest_path(totals_by_path(GENERIC.functions), least)) == length
+    assert grown_sentence(two) == (
+        "Against generic: a and what it calls execute 50 more, 56 % of the difference; b and what it calls execute 40 more, 44 % of the "
+        "difference."
+    )
+    after = _path(*((name, 0, 60) for name in "abcde"))
+    many = msgspec.structs.replace(FOUND, sides=(before, after))
+    assert grown_sentence(many) == "Against generic: the difference is spread over 5 functions."
+    assert side_sentence(after).startswith("The worst wake-up of generic took 9 us, without a switch")
 
 
 def test_phases_and_functions_have_the_whole() -> None:
     rows = {row[0]: row[1:3] for row in phase_rows(FOUND)}
     assert rows["before the last switch"] == ("600", "9,000") and rows["sum"] == ("1,200", "9,500")
     assert rows["reported by the program"] == ("1 us", "9 us")
-    assert path_rows(GENERIC) == [
-        ("tlb_finish_mmu > tlb_batch_pages_flush > release_pages", "9,400", "99 %"),
-        ("> code without a name [zram]", "300", "3 %"),
-    ]
-    assert grown_rows(FOUND)[0] == ("release_pages", "200", "9,000", "+8,800")
-
-
-def test_lines_of_branches_are_indented_below_their_callers() -> None:
-    side = _path(("a", 0, 0), ("b", 1, 0), ("c", 2, 0), ("d", 3, 30), ("e", 3, 30), ("f", 1, 40), ("g", 0, 50))
-    assert [row[0] for row in path_rows(side)] == ["a", "> b > c", "> > d", "> > e", "> f", "g"]
+    functions = function_rows(compared(FOUND))
+    assert functions[0][:6] == ("release_pages", "kernel", "200", "9000", "+8,800", "+9,100")
+    assert ("below release_pages", "zram", "0", "300", "+300", "+300", "release_pages +300") in functions
+    assert functions[-1][:5] == ("sum", "", "1200", "9500", "+8,300")
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,6 @@ import pytest
 
 import swapstone
 from swapstone.core.model.profile import Stack
-from swapstone.parts.explain.explanation.cost_classes import load_classes
 from swapstone.parts.explain.model.explanation import RowMeasurements
 from swapstone.parts.explain.report.flame_graph import page
 from swapstone.parts.explain.session.explanation_files import (
@@ -27,7 +26,7 @@ from swapstone.parts.explain.session.explanation_files import (
 )
 from tests.e2e.cli import fake
 from tests.small_records import compared
-from tests.unit.explanation.test_evidence import OWN, row
+from tests.unit.explanation.rows import OWN, row
 
 
 @pytest.fixture
@@ -38,7 +37,7 @@ def record(tmp_path: Path) -> swapstone.Record:
 
 def test_a_stored_row_is_found_beside_damaged_ones(record: swapstone.Record) -> None:
     assert explained_rows(record.view) == ((), ())
-    seen = row((1.0, 2.0), ({OWN: 1.0}, {OWN: 2.0}))
+    seen = row(([{OWN: 1.0}], [1.0]), ([{OWN: 2.0}], [2.0]))
     store(folder_of(record.view, seen.place), evidence_files(record.view, seen))
     for name, content in (("a", b"{}"), ("b", b"\xff")):
         (record.path / "explain" / name).mkdir()
@@ -48,7 +47,7 @@ def test_a_stored_row_is_found_beside_damaged_ones(record: swapstone.Record) -> 
 
 
 def test_rows_of_an_earlier_state_of_the_record_are_left_out(record: swapstone.Record) -> None:
-    seen = row((1.0, 2.0), ({OWN: 1.0}, {OWN: 2.0}))
+    seen = row(([{OWN: 1.0}], [1.0]), ([{OWN: 2.0}], [2.0]))
     folder = folder_of(record.view, seen.place)
     store(folder, evidence_files(record.view, seen))
     manifest = folder / MANIFEST
@@ -68,7 +67,7 @@ def problem(folder: Path, record: swapstone.Record) -> str:
 
 
 def test_why_stored_evidence_is_measured_again(record: swapstone.Record) -> None:
-    seen = row((1.0, 2.0), ({OWN: 1.0}, {OWN: 2.0}))
+    seen = row(([{OWN: 1.0}], [1.0]), ([{OWN: 2.0}], [2.0]))
     folder = folder_of(record.view, seen.place)
     assert problem(folder, record) == ""  # there is none
     store(folder, evidence_files(record.view, seen))
@@ -88,7 +87,7 @@ def test_why_stored_evidence_is_measured_again(record: swapstone.Record) -> None
 
 
 def with_stack(depth: int, number: int = 1) -> RowMeasurements:
-    seen = row((1.0, 2.0), ({OWN: 1.0}, {OWN: 2.0}))
+    seen = row(([{OWN: 1.0}], [1.0]), ([{OWN: 2.0}], [2.0]))
     profile = seen.runs[0].profile
     assert profile is not None
     stacks = (Stack(frames=(0,) * depth, weight=1.0),) * number
@@ -106,4 +105,4 @@ def test_a_graph_of_the_deepest_stacks_is_drawn() -> None:
     seen = with_stack(MOST_DEPTH)
     (run, *_) = seen.runs
     assert run.profile is not None
-    assert '"tree"' in page("title", run.profile, None, load_classes())
+    assert '"tree"' in page("title", run.profile, None)

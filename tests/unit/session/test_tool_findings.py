@@ -41,7 +41,7 @@ def test_a_locked_kernel_takes_profiles_away_and_says_what_would_allow_them() ->
         "off-cpu",
         "allocations",
     }
-    assert found["on-cpu"].meaning == f"explain has no profile of processor time and no ledger: {LOCKED.reason}"
+    assert found["on-cpu"].meaning == f"explain has no profile of processor time and names no function: {LOCKED.reason}"
     assert found["off-cpu"].remedy == LOCKED.remedy
     assert (found["syscalls"].state, found["syscalls"].found) == (State.NOISY, "strace")
 

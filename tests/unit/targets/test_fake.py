@@ -18,7 +18,6 @@ from swapstone.core.targets import TargetError, open_target
 from swapstone.core.targets.fake import FakeTarget
 from swapstone.core.targets.fake_spec import FAULTS, Behaviour, decode_spec
 from swapstone.core.wire import AgentAnswer, ProcessOutcome, TrialRequest, WorkloadReport, decode_workload_report
-from swapstone.parts.explain.explanation.cost_classes import decode_classes
 
 TOP = Path(__file__).parents[3]
 
@@ -389,5 +388,3 @@ def test_what_no_toml_decoder_should_accept_is_an_error(content: bytes) -> None:
         decode_spec(content, "mine")
     with pytest.raises(UserError, match="mine is not a study"):
         decode_study(content, "mine")
-    with pytest.raises(UserError, match="mine can't be read as a table of classes"):
-        decode_classes(content, "mine")

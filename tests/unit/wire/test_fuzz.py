@@ -42,7 +42,6 @@ COVERED = {
     "parts/vm/artifacts/root_archives.py": "root archive",
     "parts/build/artifacts/upstream_sources.py": "source lock",
     "parts/build/artifacts/workload_build.py": "",  # reads back what it wrote into the cache
-    "parts/explain/explanation/cost_classes.py": "cost classes",
     "core/factors/elf_file.py": "program facts",
     "parts/explain/instruments/symbol_tables.py": "symbols",
     "parts/explain/instruments/unwind_tables.py": "unwind tables",

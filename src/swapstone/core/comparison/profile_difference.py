@@ -4,13 +4,28 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from swapstone.core.model.profile import NAMELESS, Frame, Profile
 
 LARGEST_REST = 0.2
-"""Largest share of a difference, of either sign, that is outside of one function if that is named alone."""
+"""Largest share of a difference, of either sign, that is outside of the functions that lead."""
+
+LEAST_SHARE = 0.1
+"""Smallest share of a difference, of either sign, of each of several functions that lead."""
+
+SMALLEST_SHARE = 0.01
+"""The same of each function over which a difference is spread."""
+
+MOST_LEADING = 3
+_MOST_CHOSEN_FROM = 40
+_NEARLY_ALL = 0.95
 
 NO_STACK = Frame(symbol="[no stack]", object=NAMELESS)
+
+BELOW = "below "
+"""Start of the name of functions without a name, before that of their caller."""
 
 
 @dataclasses.dataclass
@@ -46,12 +61,24 @@ class FrameDifference:
         inclusive: in it and in what it calls. A stack counts once, however often the function is on it.
         callers: `inclusive` by the caller of the function's outermost call, the largest difference first. Stacks that begin with the
             function have no caller.
+        interval: of the difference of `inclusive`; None of exact weights, and where it can't be computed.
     """
 
     frame: Frame
     own: Weights
     inclusive: Weights
     callers: dict[Frame, Weights]
+    interval: tuple[float, float] | None = None
+
+    @property
+    def is_shown(self) -> bool:
+        """Return whether the interval excludes 0, if there is one."""
+        return self.interval is None or self.interval[0] > 0 or self.interval[1] < 0
+
+    @property
+    def weight(self) -> float:
+        """Return the inclusive weight of both sides."""
+        return self.inclusive.baseline + self.inclusive.candidate
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,29 +89,90 @@ class ProfileDifference:
         total: of all stacks: the sum of all functions' own weights.
         frames: each function of either side, the largest difference of own weights first, of equal ones that of inclusive weights.
         notes: limits of the profiles.
+        nested: pairs of functions of which one calls the other, of those that are candidates for `leading`.
     """
 
     total: Weights
     frames: tuple[FrameDifference, ...]
     notes: tuple[str, ...]
+    nested: Collection[frozenset[Frame]] = ()
 
-    def leading(self) -> FrameDifference | None:
-        """Return the function that accounts for the difference, with what it calls, but for `LARGEST_REST` of it.
+    def with_intervals(self, intervals: Mapping[Frame, tuple[float, float]]) -> ProfileDifference:
+        """Return the same with intervals of the inclusive differences of some functions."""
+        frames = (dataclasses.replace(one, interval=intervals.get(one.frame)) for one in self.frames)
+        return dataclasses.replace(self, frames=tuple(frames))
 
-        One that does so by itself comes first. Then it is the one with the smallest inclusive weight: of two of which one is called by the
-        other alone, the called one. Of equal ones, it is the one with the largest own difference. None if there is no such function, or no
-        difference.
+    def leading(self) -> tuple[FrameDifference, ...]:
+        """Return the fewest functions, at most `MOST_LEADING`, that account for the difference, with what they call.
+
+        They have all of it but for `LARGEST_REST`, none calls another one, and their intervals exclude 0. Of one function, one that
+        accounts for the difference by itself comes first; then the one with the smallest inclusive weight: of two of which one is called
+        by the other alone, the called one. A function that is on nearly every stack of both sides, as `main` is, gives way to several
+        functions that it calls, those with most of the difference; if there are none and it has no caller, it leads only if half of the
+        difference is its own.
+
+        Returns:
+            The functions, the largest difference first; none if no such functions exist, or there is no difference.
         """
         whole = self.total.difference
+        shown = [one for one in self.frames if one.is_shown and one.frame != NO_STACK]
+        alone = _innermost([one for one in shown if _accounts(one.inclusive.difference, whole)], whole)
+        if alone is not None and (_accounts(alone.own.difference, whole) or not self.is_everywhere(alone)):
+            return (alone,)
+        if several := self._several([one for one in shown if not self.is_everywhere(one)]):
+            return several
+        return (alone,) if alone and (alone.callers or 2 * alone.own.difference / whole >= 1) else ()
 
-        def accounts(each: Weights) -> bool:
-            return whole != 0 and abs(each.difference - whole) <= LARGEST_REST * abs(whole)
+    def spread(self) -> int:
+        """Return the number of functions whose own differences, of either sign, are `SMALLEST_SHARE` of the difference or more."""
+        least = SMALLEST_SHARE * abs(self.total.difference)
+        return sum(abs(one.own.difference) >= least and one.own.difference != 0 for one in self.frames)
 
-        return min(
-            (one for one in self.frames if accounts(one.inclusive)),
-            key=lambda one: (not accounts(one.own), one.inclusive.baseline + one.inclusive.candidate),
-            default=None,
-        )
+    def is_everywhere(self, one: FrameDifference) -> bool:
+        """Return whether a function is on nearly every stack of both sides."""
+        pairs = ((one.inclusive.baseline, self.total.baseline), (one.inclusive.candidate, self.total.candidate))
+        return all(part >= _NEARLY_ALL * whole for part, whole in pairs)
+
+    def _rank(self, chosen: Sequence[FrameDifference]) -> tuple[int, float]:
+        """Return the share outside of functions in steps of 5 %, and their weight: of sets with as much the innermost functions."""
+        whole = self.total.difference
+        rest = sum(one.inclusive.difference for one in chosen) - whole
+        return round(20 * abs(rest / whole)), sum(one.weight for one in chosen)
+
+    def is_relevant(self, one: FrameDifference) -> bool:
+        """Return whether a function has `LEAST_SHARE` of the difference, of either sign, with what it calls."""
+        whole = self.total.difference
+        return whole != 0 and abs(one.inclusive.difference) >= LEAST_SHARE * abs(whole)
+
+    def _several(self, among: Sequence[FrameDifference]) -> tuple[FrameDifference, ...]:
+        whole = self.total.difference
+        candidates = [one for one in among if self.is_relevant(one)]
+        candidates = sorted(candidates, key=lambda one: -abs(one.inclusive.difference))[:_MOST_CHOSEN_FROM]
+        for number in range(2, MOST_LEADING + 1):
+            found = (
+                chosen
+                for chosen in itertools.combinations(candidates, number)
+                if _accounts(sum(one.inclusive.difference for one in chosen), whole)
+                and not any(
+                    frozenset((one.frame, other.frame)) in self.nested
+                    for one, other in itertools.combinations(chosen, 2)
+                )
+            )
+            if best := min(found, key=self._rank, default=None):
+                return best
+        return ()
+
+
+def _innermost(among: Sequence[FrameDifference], whole: float) -> FrameDifference | None:
+    """Return the function that accounts for the whole by itself, or has the smallest inclusive weight: of equal ones, the called one."""
+    ranks = [(not _accounts(one.own.difference, whole), one.weight) for one in among]
+    equal = [one for one, rank in zip(among, ranks, strict=True) if rank == min(ranks)]
+    callers = {caller for one in equal for caller in one.callers if caller != one.frame}
+    return next((one for one in equal if one.frame not in callers), next(iter(equal), None))
+
+
+def _accounts(part: float, whole: float) -> bool:
+    return whole != 0 and abs(part - whole) <= LARGEST_REST * abs(whole)
 
 
 def stacks_of_both(baseline: Profile, candidate: Profile) -> dict[tuple[Frame, ...], Weights]:
@@ -99,29 +187,41 @@ def stacks_of_both(baseline: Profile, candidate: Profile) -> dict[tuple[Frame, .
 def difference(baseline: Profile, candidate: Profile) -> ProfileDifference:
     """Return the difference of two profiles of one unit by function, per operation."""
     total, found = Weights(), dict[Frame, FrameDifference]()
+    stacks = []
     for stack, weights in stacks_of_both(baseline, candidate).items():
         total.add(weights)
-        name, above, counted = "", None, set[Frame]()
-        for frame in stack or (NO_STACK,):
-            if frame.symbol == NAMELESS and name:
-                frame = Frame(symbol=f"below {name}", object=frame.object)  # noqa: PLW2901 - the name under which it counts
-            else:
-                name = frame.symbol.replace(NAMELESS, "")
+        above, functions = None, set[Frame]()
+        for frame in counted_frames(stack):
             one = found.get(frame) or found.setdefault(frame, FrameDifference(frame, Weights(), Weights(), {}))
-            if frame not in counted:
-                counted.add(frame)
+            if frame not in functions:
+                functions.add(frame)
                 one.inclusive.add(weights)
                 if above is not None:
                     one.callers.setdefault(above, Weights()).add(weights)
             above = frame
         one.own.add(weights)
+        stacks.append(functions)
     frames = sorted(found.values(), key=lambda one: _order(one.frame, one.own, one.inclusive))
     sorted_callers = (dict(sorted(one.callers.items(), key=lambda pair: _order(*pair))) for one in frames)
-    return ProfileDifference(
+    made = ProfileDifference(
         total,
         tuple(dataclasses.replace(one, callers=each) for one, each in zip(frames, sorted_callers, strict=True)),
         tuple(dict.fromkeys((*baseline.notes, *candidate.notes))),
     )
+    relevant = {one.frame for one in made.frames if made.is_relevant(one)}
+    pairs = (pair for functions in stacks for pair in itertools.combinations(functions & relevant, 2))
+    return dataclasses.replace(made, nested=frozenset(map(frozenset, pairs)))
+
+
+def counted_frames(stack: tuple[Frame, ...]) -> Iterator[Frame]:
+    """Yield the functions of a stack as they count, the outermost first: nameless ones for their nearest caller with a name."""
+    name = ""
+    for frame in stack or (NO_STACK,):
+        if frame.symbol == NAMELESS and name:
+            yield Frame(symbol=f"{BELOW}{name}", object=frame.object)
+        else:
+            name = frame.symbol.replace(NAMELESS, "")
+            yield frame
 
 
 def _order(frame: Frame, *weights: Weights) -> tuple[float | str, ...]:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Annotated, Any
 
 import msgspec
@@ -103,3 +103,20 @@ class Profile(FrozenStruct, frozen=True, kw_only=True):
     def weighted(self) -> Iterator[tuple[tuple[Frame, ...], float]]:
         """Yield each stack, the outermost frame first, and its weight."""
         return ((tuple(self.frames[number] for number in stack.frames), stack.weight) for stack in self.stacks)
+
+    def mapped(self, change: Callable[[tuple[Frame, ...]], tuple[Frame, ...]]) -> Profile:
+        """Return the profile with other stacks: each is changed, and equal ones are added up, also in each run."""
+        whole: dict[tuple[Frame, ...], float] = {}
+        of = []
+        for frames, weight in self.weighted():
+            of.append(stack := change(frames))
+            whole[stack] = whole.get(stack, 0.0) + weight
+        place = {stack: number for number, stack in enumerate(whole)}
+        runs = []
+        for run in self.runs:
+            sums: dict[int, float] = {}
+            for number, weight in run.weights:
+                sums[place[of[number]]] = sums.get(place[of[number]], 0.0) + weight
+            runs.append(ProfileRun(samples=run.samples, weights=tuple(sums.items())))
+        facts = {name: getattr(self, name) for name in ("kind", "unit", "operations", "notes")}
+        return Profile.of(whole, **facts, runs=tuple(runs))

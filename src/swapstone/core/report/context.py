@@ -31,9 +31,9 @@ class ExplanationSummary(FrozenStruct, frozen=True, kw_only=True):
 
     Attributes:
         title: the row.
-        paragraph: what its difference is consistent with.
-        evidence: pairs (cause, sentences about the evidence).
-        ledger: head, rows, residual and total, each as cells; empty without a ledger.
+        paragraph: what accounts for its difference.
+        evidence: pairs (heading, sentences).
+        ledger: a table of the difference, its head and its rows, each as cells; empty for none.
         pages: pairs (path, description) of the explanation's page and its flame graphs.
     """
 

@@ -20,7 +20,7 @@ VERSIONS: dict[str, int] = {
     "conformance": 1,
     "doctor": 1,
     "document": 2,
-    "explanation": 1,
+    "explanation": 2,
     "image": 1,
     "images": 1,
     "instruction-explanation": 1,

@@ -31,8 +31,8 @@ class RowExplanation(msgspec.Struct, frozen=True):
 
     Attributes:
         folder: where the evidence, the pages and the flame graphs are stored.
-        explanation: the ledger and the findings; of a record on the exact clock, the instructions of both variants by function, or the
-            paths of their worst wake-ups.
+        explanation: the functions and counts of a row; of a record on the exact clock, the instructions of both variants by function, or
+            the paths of their worst wake-ups.
         files: everything that was written, in the order of writing.
         printed: all of it, for any renderer.
         json: all of it, as JSON.

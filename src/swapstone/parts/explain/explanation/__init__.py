@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Explain the difference of two variants by their counts and profiles: a ledger of costs, and findings. Runs nothing."""
+"""Explain the difference of two variants by their profiles and counts. Runs nothing."""

@@ -90,7 +90,8 @@ def _added(values: Iterable[float | None]) -> float | None:
 
 
 _DECORATION = re.compile(
-    r"(?:__GI_|__libc_|__)?(?P<name>[A-Za-z]\w*?)(?:_(?:avx|evex|sse|ssse|erms|unaligned|aligned|generic|impl|small|back)\w*)?"
+    r"(?:__GI_)?(?:__+)?(?:(?<=_)libc_)?(?P<name>_?[A-Za-z]\w*?)"
+    r"(?:_(?:avx|evex|s?sse\d?|erms|unaligned|aligned|generic|impl|asimd|mte|sve|zbb|small|back)\w*)?"
 )
 _ALIASES = {"memmove": "memcpy", "mempcpy": "memcpy", "cfree": "free", "rawmemchr": "memchr", "strchrnul": "strchr"}
 

@@ -8,14 +8,15 @@ import functools
 import itertools
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import msgspec
 
 from swapstone.core.comparison.profile_difference import NO_STACK, Weights, stacks_of_both
 from swapstone.core.model.number_text import fixed
-from swapstone.core.model.profile import KERNEL, OWN_OBJECT, Frame, Profile
-from swapstone.parts.explain.explanation.call_names import common_call
+from swapstone.core.model.profile import KERNEL, NAMELESS, OWN_OBJECT, Frame, Profile
+from swapstone.parts.explain.explanation.call_names import common_call, plain_name
+from swapstone.parts.explain.model.explanation import KERNEL_LOCKS, NO_PROCESSOR_FRAME
 
 SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 _UNITS = {"ns": "nanoseconds", "B": "bytes", "1": "none"}
@@ -94,19 +95,25 @@ _C_LIBRARY = re.compile(r"(?:libc|libpthread|ld-linux[\w-]*|ld-musl-\w+|libc\.mu
 LIBRARY = "C library"
 """Object of the functions of any C library, and label of the frame above them where callers were left out."""
 
-_CALL = re.compile(r"__(?:x64|ia32|arm64|riscv|se)_(?:compat_)?sys_(?:new)?(\w+)")
+_CALL = re.compile(
+    r"(?:__(?:x64|ia32|arm64|riscv|se|do)_(?:compat_)?sys_(?:new)?|do_(?=epoll_p?wait$)|(?:ksys|__sys)_(?=(?:read|write|pread64|pwrite64|lseek|"
+    r"recvfrom|sendto|recvmsg|sendmsg|accept4|connect|bind|setsockopt|getsockopt)$))(\w+)"
+)
+"""Functions of the kernel for system calls; the last ones are called by those, which may be left out where that call is a jump."""
+
 _FAULT = re.compile(r"(?:asm_exc_page_fault|exc_page_fault|el[01]_[di]a|do_page_fault|do_mem_abort|handle_exception)")
 _ENTRY = re.compile(
     r"entry_SYSCALL_\w+|do_syscall_64|x64_sys_call|el0t_64_sync\w*|el0_svc\w*|do_el0_svc|invoke_syscall\w*|do_trap_ecall_u|"
-    r"syscall_enter_from_user_mode\w*|ret_from_syscall|entry_INT80\w*"
+    r"syscall_enter_from_user_mode\w*|syscall_exit_to_user_mode\w*|syscall_return_via_sysret|entry_SYSRETQ\w*|ret_from_syscall|entry_INT80\w*"
 )
 _START = re.compile(
     r"_start|_start_c|__libc_start_main(?:_impl)?|__libc_start_call_main|libc_start_main_stage2|start_thread|start|clone3?|__clone3?"
 )
 _CANCELLABLE = re.compile(r"_*(?:syscall_cp\w*|internal_syscall_cancel|syscall_cancel\w*|syscall)")
-_OPENING = re.compile(r"^(?:__GI_)?(?:__+)?(?:(?<=_)libc_)?(?=[a-z])")
-_ENDING = re.compile(r"(?:_impl|_(?:avx\w*|sse\d?\w*|evex\w*|erms|generic|asimd|mte|sve|zbb))+$")
-_FAULTING = Frame(symbol="asm_exc_page_fault", object=KERNEL)
+FAULTING = Frame(symbol="asm_exc_page_fault", object=KERNEL)
+
+SYSTEM_CALL = "__x64_sys_"
+"""Start of the common name of the kernel's function for a system call."""
 
 LEAST_LOST = 0.02
 """Share of a profile in stacks of the C library without callers from which callers are left out on both sides."""
@@ -114,7 +121,7 @@ LEAST_LOST = 0.02
 
 def aligned_label(frame: Frame) -> str:
     """Return a frame of aligned stacks as text: ``syscall:write``, ``page fault``, or as in other profiles."""
-    if frame == _FAULTING:
+    if frame == FAULTING:
         return "page fault"
     if frame.object == KERNEL and (call := _CALL.fullmatch(frame.symbol)):
         return f"syscall:{call[1]}"
@@ -147,21 +154,56 @@ def aligned(before: Profile, after: Profile) -> tuple[Profile, Profile, tuple[st
             f"there are drawn without callers on both sides, under [{LIBRARY}], and the kernel's below it without its functions too: they "
             "are in the graphs of one side."
         )
-    return _rebuilt(before, cut=cut), _rebuilt(after, cut=cut), tuple(notes)
+    calls = {
+        frame.symbol
+        for each in (before, after)
+        for frame in map(_common, each.frames)
+        if frame and _CALL.fullmatch(frame.symbol)
+    }
+    change = functools.partial(canonical, cut=cut, calls=calls)
+    return _entered(before.mapped(change)), _entered(after.mapped(change)), tuple(notes)
+
+
+def _entered(profile: Profile) -> Profile:
+    """Return the profile in which entries into the kernel belong to the system call that the same callers make most.
+
+    A stack of syscall(2) that ends at the entry does not show which call it is.
+    """
+    made: dict[tuple[Frame, ...], collections.Counter[Frame]] = {}
+    for frames, weight in profile.weighted():
+        place = next((n for n, frame in enumerate(frames) if frame.object == KERNEL), len(frames))
+        for call in frames[place : place + 1]:
+            if _CALL.fullmatch(call.symbol):
+                made.setdefault(frames[:place], collections.Counter())[call] += weight  # type: ignore[assignment]
+
+    def change(frames: tuple[Frame, ...]) -> tuple[Frame, ...]:
+        most = (
+            made.get(frames[:-1])
+            if frames and is_library(frames[-1]) and _CANCELLABLE.fullmatch(frames[-1].symbol)
+            else None
+        )
+        return (*frames[:-1], most.most_common(1)[0][0]) if most else frames
+
+    return profile.mapped(change)
 
 
 def with_common_names(before: Profile, after: Profile) -> tuple[Profile, Profile]:
     """Return both profiles, where they have different C libraries with these libraries' functions by the names that are common to all."""
-    libraries = [{frame.object for frame in each.frames if _is_library(frame)} for each in (before, after)]
-    if not all(libraries) or not libraries[0].isdisjoint(libraries[1]):
+    if not have_other_libraries(before, after):
         return before, after
     first, second = (
         msgspec.structs.replace(
-            each, frames=tuple(_named(frame) if _is_library(frame) else frame for frame in each.frames)
+            each, frames=tuple(_named(frame) if is_library(frame) else frame for frame in each.frames)
         )
         for each in (before, after)
     )
     return first, second
+
+
+def have_other_libraries(before: Profile, after: Profile) -> bool:
+    """Return whether both profiles have a C library, and none in common."""
+    first, second = ({frame.object for frame in each.frames if is_library(frame)} for each in (before, after))
+    return bool(first and second) and first.isdisjoint(second)
 
 
 def _lost(profile: Profile) -> float:
@@ -169,26 +211,28 @@ def _lost(profile: Profile) -> float:
     lost = 0.0
     for frames, weight in profile.weighted():
         user = [frame for frame in frames if frame.object != KERNEL]
-        if user and all(_is_library(frame) and not _START.fullmatch(frame.symbol) for frame in user):
+        if user and all(is_library(frame) and not _START.fullmatch(frame.symbol) for frame in user):
             lost += weight
     return lost / profile.total if profile.total else 0.0
 
 
-def _is_library(frame: Frame) -> bool:
+def is_library(frame: Frame) -> bool:
+    """Return whether a function is one of a C library."""
     return frame.object == LIBRARY or _C_LIBRARY.fullmatch(frame.object) is not None
 
 
-def canonical(frames: Sequence[Frame], *, cut: bool) -> tuple[Frame, ...]:
+def canonical(frames: Sequence[Frame], *, cut: bool, calls: Collection[str] = ()) -> tuple[Frame, ...]:
     """Return a stack with canonical frames.
 
     Args:
         frames: the outermost first.
         cut: whether the callers of the C library are left out.
+        calls: functions of the kernel for system calls; a stack that ends in the wrapper of one, or at the entry, is of that call.
     """
     user = [frame for frame in frames if frame.object != KERNEL]
     kernel = _kernel([frame for frame in frames if frame.object == KERNEL])
-    user = list(itertools.dropwhile(lambda frame: _START.fullmatch(frame.symbol), user)) or user[-1:]
-    inner = list(itertools.takewhile(_is_library, reversed(user)))
+    user = _without_start(user)
+    inner = list(itertools.takewhile(is_library, reversed(user)))
     callers, library = user[: len(user) - len(inner)], [_named(frame) for frame in reversed(inner)]
     inside = bool(library) or (bool(kernel) and _CALL.fullmatch(kernel[0].symbol) is not None)
     if kernel and (call := _CALL.fullmatch(kernel[0].symbol)):
@@ -197,10 +241,27 @@ def canonical(frames: Sequence[Frame], *, cut: bool) -> tuple[Frame, ...]:
     else:  # samples in the wrapper, and at the entry into the kernel, are of the wrapper
         while len(library) > 1 and _CANCELLABLE.fullmatch(library[-1].symbol):
             library.pop()
+        if (
+            library
+            and not kernel
+            and (name := f"{SYSTEM_CALL}{common_call(library[-1].symbol.removesuffix('64'))}") in calls
+        ):
+            library[-1:], kernel = [], [Frame(symbol=name, object=KERNEL)]
     if cut and inside:
         callers = [Frame(symbol="[unknown]", object=LIBRARY)]
         library = [frame for frame in library if frame != callers[0]] if not kernel else []
     return (*callers, *library, *kernel)
+
+
+def _without_start(user: list[Frame]) -> list[Frame]:
+    """Return functions without start-up code above the program, of which some may have no name."""
+    first = 0
+    for number, frame in enumerate(user, 1):
+        if _START.fullmatch(frame.symbol):
+            first = number
+        elif frame.symbol != NAMELESS:
+            break
+    return user[first:] or user[-1:]
 
 
 def _kernel(frames: Sequence[Frame]) -> list[Frame]:
@@ -214,14 +275,13 @@ def _common(frame: Frame) -> Frame | None:
     if _ENTRY.fullmatch(frame.symbol):
         return None
     if call := _CALL.fullmatch(frame.symbol):
-        return Frame(symbol=f"__x64_sys_{common_call(call[1])}", object=KERNEL)
-    return _FAULTING if _FAULT.fullmatch(frame.symbol) else frame
+        return Frame(symbol=f"{SYSTEM_CALL}{common_call(call[1])}", object=KERNEL)
+    return FAULTING if _FAULT.fullmatch(frame.symbol) else frame
 
 
 def _named(frame: Frame) -> Frame:
     """Return a function of a C library by the name that is common to all."""
-    name = _ENDING.sub("", _OPENING.sub("", frame.symbol)) or frame.symbol
-    return Frame(symbol=name, object=LIBRARY)
+    return Frame(symbol=plain_name(frame.symbol), object=LIBRARY)
 
 
 def _is_wrapper(frame: Frame, call: str) -> bool:
@@ -231,10 +291,14 @@ def _is_wrapper(frame: Frame, call: str) -> bool:
     return name == "[unknown]" or common_call(same) == call or _CANCELLABLE.fullmatch(name) is not None
 
 
-def _rebuilt(profile: Profile, *, cut: bool) -> Profile:
-    sums: dict[tuple[Frame, ...], float] = {}
-    for frames, weight in profile.weighted():
-        stack = canonical(frames, cut=cut)
-        sums[stack] = sums.get(stack, 0.0) + weight
-    facts = {"kind": profile.kind, "unit": profile.unit, "operations": profile.operations, "notes": profile.notes}
-    return Profile.of(sums, **facts)
+def waiting_stack(frames: tuple[Frame, ...]) -> tuple[Frame, ...]:
+    """Return the stack of a waiting thread without the scheduler's functions: in the kernel the system call or fault, and a lock of it.
+
+    Time without a processor has no stack: what the thread was about to do is no reason for it.
+    """
+    if NO_PROCESSOR_FRAME in frames:
+        return (NO_PROCESSOR_FRAME,)
+    kernel = [frame for frame in frames if frame.object == KERNEL]
+    entered = [frame for frame in kernel if _CALL.fullmatch(frame.symbol) or _FAULT.fullmatch(frame.symbol)]
+    locks = [frame for frame in kernel if frame.symbol.startswith(KERNEL_LOCKS)]
+    return (*(frame for frame in frames if frame.object != KERNEL), *entered, *locks[:1])

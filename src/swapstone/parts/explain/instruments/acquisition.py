@@ -94,7 +94,7 @@ class RowVariant:
         tracee: what to run.
         run: makes a run without an instrument, in the way of a trial; its arguments are the run's number and a change of the request.
         recorded: median of the row's metric in the record.
-        time_ns: time of an operation in the record, of the ledger's metric; None if the row is of another metric.
+        time_ns: time of an operation in the record, of the metric that is divided; None if the row is of another metric.
         program_sha256: digest of the program's file.
         preload: objects that the loader preloads.
     """
@@ -124,7 +124,7 @@ def run_instruments(
     Args:
         place: the row.
         unit: of its metric.
-        ledger_metric: the time that the ledger splits.
+        ledger_metric: the time that is divided by function.
         pair: baseline, then candidate.
         notify: called with a line before each step.
         only: names of the instruments to use.
@@ -344,7 +344,7 @@ def prepare_row(context: RowContext, comparison: Comparison) -> tuple[RowVariant
 
 
 def ledger_metric(comparison: Comparison) -> str:
-    """Return the time that a row's ledger splits: CPU time for a row of CPU time, else elapsed time."""
+    """Return the time of a row that is divided by function: CPU time for a row of CPU time, else elapsed time."""
     return "cpu" if comparison.metric.name in {"cpu", "cpu_per_request"} else "wall"
 
 

@@ -4,8 +4,12 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import dataclasses
 import math
+import re
+import shutil
+import subprocess
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 
@@ -242,4 +246,31 @@ class ProfileBuilder:
             for part in range(parts)
         )
         facts = {"kind": kind, "unit": unit, "operations": operations, "notes": notes}
-        return Profile.of(ordered, **facts, runs=runs if parts > 1 else ())
+        return demangled(Profile.of(ordered, **facts, runs=runs if parts > 1 else ()))
+
+
+_LONGEST_NAME = 512
+"""Longer mangled names stay: what they stand for may be very long."""
+_MANGLED = re.compile(r"_Z[\w.]+")
+
+
+def demangled(profile: Profile) -> Profile:
+    """Return a profile with C++ names as c++filt(1) prints them, without parameters; unchanged if it is not installed or fails."""
+    names = [
+        name
+        for name in {frame.symbol for frame in profile.frames}
+        if _MANGLED.fullmatch(name) and len(name) <= _LONGEST_NAME
+    ]
+    tool = shutil.which("c++filt") if names else None
+    if tool is None:
+        return profile
+    with contextlib.suppress(OSError, subprocess.SubprocessError):
+        printed = subprocess.run(
+            [tool, "-p"], input="\n".join(names), capture_output=True, text=True, timeout=60, check=True
+        ).stdout
+        known = dict(zip(names, (line[:_LONGEST_NAME] for line in printed.splitlines()), strict=False))
+        frames = {
+            each: Frame(symbol=known.get(each.symbol, each.symbol), object=each.object) for each in profile.frames
+        }
+        return profile.mapped(lambda stack: tuple(frames[each] for each in stack))
+    return profile

@@ -21,6 +21,7 @@ from swapstone.parts.explain.instruments.symbolizer import Symbolizer
 from swapstone.parts.explain.instruments.traced_run import ReferenceRuns, Region, Tracee
 from swapstone.parts.explain.model.explanation import (
     KERNEL_LOCKS,
+    NO_PROCESSOR_FRAME,
     RECORDED_SWITCHES,
     Amount,
     ElapsedRun,
@@ -54,9 +55,6 @@ _NOT_LOCKS = (
     "futex_abstimed_wait",  # glibc's innermost function of all these, for stacks without callers
     "__syscall_cp_asm",  # musl's cancellable waits; its mutexes and rwlocks wait without cancellation
 )
-PREEMPTED = Frame(symbol="processor taken", object=KERNEL)
-"""Innermost frame of a preempted thread; the frames above it are what the thread was running, as in other tools' off-CPU graphs."""
-
 _LOCKING = ("mutex_lock", "rwlock", "lll_lock")
 _DOING = {"fork": "ready", "exec": "run", "in": "run", "taken": "ready", "out": "wait"}
 """What a thread does after an event: as in `_Thread`."""
@@ -113,7 +111,7 @@ class Timeline:
         symbolizer: names their stacks.
 
     Attributes:
-        off: stacks of waiting threads, with their share of the time, and of preempted threads, each below `PREEMPTED`.
+        off: stacks of waiting threads, with their share of the time, and of preempted threads, each below `NO_PROCESSOR_FRAME`.
         blocked: number of times that a thread gave up its processor.
     """
 
@@ -173,7 +171,7 @@ class Timeline:
             else:
                 self._spent[thread.doing, self._part] += length_ns / len(working)
                 if thread.doing == "ready":
-                    self.off.add((*thread.stack, PREEMPTED), length_ns / len(working), self._part)
+                    self.off.add((*thread.stack, NO_PROCESSOR_FRAME), length_ns / len(working), self._part)
 
     def _charge(self, thread: _Thread, length_ns: float) -> None:
         for sums in (self._waits, self.off):

@@ -21,7 +21,7 @@ from swapstone.core.model import UserError
 from swapstone.core.wire import TrialRequest
 from swapstone.parts.explain.instruments.acquisition import Change, RowVariant, unchanged
 from swapstone.parts.explain.instruments.traced_run import compile_c
-from swapstone.parts.explain.model.explanation import Explanation, RemedyRuns
+from swapstone.parts.explain.model.explanation import RemedyRuns
 
 NO_DELAY = """
 #define _GNU_SOURCE
@@ -271,7 +271,7 @@ class Remedy:
     Attributes:
         name: a word or two.
         text: what it does, as a phrase.
-        suits: pairs (class of cost, pattern for the evidence of a finding) to which it belongs; an empty pattern fits any evidence.
+        suits: pattern for a function with a tenth of the difference, or for a sentence about counts, to which it belongs.
         environment: variables to set.
         preload: source in C of an object that the loader preloads; empty for none.
         one_processor: whether the program is pinned to one processor.
@@ -280,30 +280,29 @@ class Remedy:
 
     name: str
     text: str
-    suits: tuple[tuple[str, str], ...]
+    suits: str
     environment: tuple[tuple[str, str], ...] = ()
     preload: str = ""
     one_processor: bool = False
     of_glibc: bool = False
 
 
-_SMALL_PAGES = r"sizes of pages|in huge pages"
-_MEMORY_CALLS = r"\b(?:brk|mmap|munmap|madvise|mremap)\b"
-_SYNC = r"\bf(?:data)?sync\b"
-_FILE_CALLS = r"\bp(?:read|write)\w*|ended by a disk"
+_FAULTS = r"page faults \(kernel\)"
+_MEMORY = rf"{_FAULTS}|\b(?:brk|mmap|munmap|madvise|mremap) \(system call\)"
+_SMALL_PAGES = rf"{_FAULTS}|sizes of pages|in huge pages"
 
 REMEDIES: tuple[Remedy, ...] = (
     Remedy(
         "one processor",
         "all of its threads on one processor (taskset)",
-        (("own code", "false sharing"), ("locks", ""), ("waiting", r"\bfutex")),
+        r"false sharing|\bfutex \(system call\)",
         one_processor=True,
     ),
     Remedy(
         "kept memory",
         "glibc's malloc keeps freed memory and takes large blocks from its heap (MALLOC_TRIM_THRESHOLD_, MALLOC_MMAP_THRESHOLD_, "
         "MALLOC_TOP_PAD_)",
-        (("page faults", ""), ("system calls", _MEMORY_CALLS), ("locks", "address space")),
+        _MEMORY,
         environment=(
             ("MALLOC_TRIM_THRESHOLD_", str(1 << 30)),
             ("MALLOC_MMAP_THRESHOLD_", str(32 << 20)),  # its largest value, DEFAULT_MMAP_THRESHOLD_MAX
@@ -314,71 +313,64 @@ REMEDIES: tuple[Remedy, ...] = (
     Remedy(
         "huge pages",
         "glibc's malloc requests huge pages (GLIBC_TUNABLES=glibc.malloc.hugetlb=1)",
-        (("page faults", ""), ("own code", _SMALL_PAGES)),
+        _SMALL_PAGES,
         environment=(("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1"),),
         of_glibc=True,
     ),
     Remedy(
         "kept mappings",
         "what the program maps itself stays when it is unmapped, and MADV_DONTNEED frees nothing (a preloaded mmap, munmap, madvise)",
-        (("page faults", ""), ("system calls", _MEMORY_CALLS), ("locks", "address space")),
+        _MEMORY,
         preload=KEPT_MAPPINGS,
     ),
     Remedy(
         "huge mappings",
         "what the program maps itself may be in huge pages (a preloaded mmap and madvise request MADV_HUGEPAGE)",
-        (("page faults", ""), ("own code", _SMALL_PAGES)),
+        _SMALL_PAGES,
         preload=HUGE_MAPPINGS,
     ),
     Remedy(
         "no forced writes",
         "written data stays in the page cache (a preloaded fsync and fdatasync do nothing)",
-        (("system calls", _SYNC), ("waiting", _SYNC)),
+        r"\bf(?:data)?sync \(system call\)",
         preload=NO_SYNC,
     ),
     Remedy(
         "page cache",
         "files are opened without O_DIRECT and O_SYNC (a preloaded open, openat and mkostemp)",
-        (("system calls", _FILE_CALLS), ("waiting", _FILE_CALLS)),
+        r"\bp(?:read|write)\w* \(system call\)|ended by a disk",
         preload=PAGE_CACHE,
     ),
     Remedy(
         "no sleeps",
         "sleeps and the time-outs of poll end at once (a preloaded nanosleep, clock_nanosleep, usleep, sleep and poll)",
-        (("waiting", r"nanosleep|poll.* ended by a timer"),),
+        r"\b(?:nanosleep|poll) \(system call\)",
         preload=NO_SLEEPS,
     ),
     Remedy(
         "room to grow",
         "a block that grows gets half more than it requests (a preloaded realloc)",
-        (("allocator", r"\brealloc\b"),),
+        r"\brealloc \(",
         preload=ROOM_TO_GROW,
     ),
     Remedy(
         "larger buffers",
         "streams of the C library buffer 64 KiB (a preloaded setvbuf)",
-        (("system calls", r"\bwrite\b"),),
+        r"\bwrite \(system call\)",
         preload=BUFFERS,
     ),
     Remedy(
         "TCP_NODELAY",
         "sockets send small segments at once (a preloaded socket and accept set TCP_NODELAY)",
-        (("waiting", r"\b(?:read|recv\w*|poll|select|epoll_wait)\b"),),
+        r"\b(?:read|recv\w*|poll|select|epoll_wait) \(system call\)",
         preload=NO_DELAY,
     ),
 )
 
 
-def remedies_for(explanation: Explanation) -> tuple[Remedy, ...]:
-    """Return the remedies that belong to what an explanation names."""
-    named = [(finding.cause, " ".join((finding.sentence, *finding.evidence))) for finding in explanation.findings]
-    found = (
-        remedy
-        for cause, text in named
-        for remedy in REMEDIES
-        if any(cause == of and re.search(pattern, text) for of, pattern in remedy.suits)
-    )
-    return tuple(dict.fromkeys(found))
+def remedies_for(named: Sequence[str]) -> tuple[Remedy, ...]:
+    """Return the remedies that belong to functions with a tenth of a difference, and to sentences about counts."""
+    return tuple(remedy for remedy in REMEDIES if any(re.search(remedy.suits, text) for text in named))
 
 
 def change_of(remedy: Remedy, folder: Path) -> tuple[Change, str]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Measurements of two variants under instruments, and their explanation: counts, profiles, ledger, findings."""
+"""Measurements of two variants under instruments, and their explanation: counts, profiles, functions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from swapstone.core.model.experiment import RunGroup
 from swapstone.core.model.frozen_struct import FrozenStruct, NonNegative, Number, PositiveInteger
-from swapstone.core.model.profile import Profile, Samples
+from swapstone.core.model.profile import KERNEL, Frame, Profile, Samples
 from swapstone.parts.explain.model.wait_causes import EndedWaits, ProcessorTaken
 
 LISTED_FUNCTIONS = 40
@@ -27,6 +27,9 @@ KERNEL_LOCKS = (
     "__vma_enter_locked",
 )
 """Prefixes of kernel functions in which a thread waits for a lock of the kernel."""
+
+NO_PROCESSOR_FRAME = Frame(symbol="processor taken", object=KERNEL)
+"""Innermost frame of a preempted thread; the frames above it are what the thread was running, as in other tools' off-CPU graphs."""
 
 
 class ElapsedRun(FrozenStruct, frozen=True, kw_only=True):
@@ -117,6 +120,10 @@ class MissingInstrument(FrozenStruct, frozen=True, kw_only=True, rename={"remedy
     remedy: str = ""
 
 
+EXCLUDED = "it was left out by --without"
+"""Reason of an instrument that the user left out."""
+
+
 class InstrumentCost(FrozenStruct, frozen=True, kw_only=True):
     """How long an instrument took.
 
@@ -183,7 +190,7 @@ class Reference(FrozenStruct, frozen=True, kw_only=True):
         variant: label of the variant.
         program_sha256: digest of the program's file.
         recorded: median of the row's metric in the record.
-        time_ns: time per operation whose difference the ledger splits; None if the row is of another metric.
+        time_ns: time per operation whose difference is divided by function; None if the row is of another metric.
         metrics: pairs (name, median) of the reference runs, per operation, in the record's units.
         runs: number of reference runs.
         values: pairs (name, value of each run, in the order of the runs) of some of the metrics; empty if they were not kept.
@@ -231,13 +238,13 @@ class RowMeasurements(FrozenStruct, frozen=True, kw_only=True):
     Attributes:
         place: the row.
         unit: of the row's metric.
-        ledger_metric: the time that the ledger splits, ``wall`` or ``cpu``.
+        ledger_metric: the time that is divided by function, ``wall`` or ``cpu``.
         references: baseline, then candidate.
         runs: results of instruments.
         missing: instruments without a result.
-        differs: whether the record's verdict is a difference that its medians have; without one there are no findings.
+        differs: whether the record's verdict is a difference that its medians have; without one nothing is named.
         no_result: why the record has no result of the row; empty if it has one. The difference is then that of the reference runs.
-        medians: the record's ratio of the medians of the time that the ledger splits, with its interval at 95 %; None without one.
+        medians: the record's ratio of the medians of the time that is divided, with its interval at 95 %; None without one.
         remedies: those that were tried; None without `--confirm`.
         costs: how long each instrument took, those without a result too; empty if it was not measured.
     """
@@ -270,80 +277,64 @@ class Count(FrozenStruct, frozen=True, kw_only=True):
     interval: tuple[Number, Number] | None = None
 
 
-class LedgerLine(FrozenStruct, frozen=True, kw_only=True):
-    """The time per operation of one class of cost.
+class CallerTime(FrozenStruct, frozen=True, kw_only=True):
+    """The part of a function's inclusive difference with one caller, in ns of an operation."""
+
+    symbol: str
+    object: str
+    difference: Number
+
+
+class FunctionTime(FrozenStruct, frozen=True, kw_only=True):
+    """The time of an operation in a function and what it calls, in ns.
 
     Attributes:
-        cause: the class.
-        detail: subdivision of the class, such as the name of a system call; may be empty.
-        baseline, candidate: ns per operation.
-        interval: of the difference, in ns; None if the runs were not kept apart.
+        symbol: its name; ``below CALLER`` of one without a name.
+        object: the file name of a shared object, ``C library``, ``[program]`` or ``[kernel]``.
+        baseline, candidate: inclusive.
+        own: difference in the function itself.
+        waiting: part of the inclusive difference in which a thread waited.
+        interval: of the inclusive difference; None if the runs were not kept apart, and of small differences.
+        callers: the largest differences first.
+        program: the program's function that is nearest by the callers with the largest differences; empty if that is it, or none is.
     """
 
-    cause: str
-    detail: str
+    symbol: str
+    object: str
     baseline: Number
     candidate: Number
+    own: Number
+    waiting: Number
     interval: tuple[Number, Number] | None = None
-
-    @property
-    def difference(self) -> float:
-        """Return candidate less baseline, in ns."""
-        return self.candidate - self.baseline
+    callers: tuple[CallerTime, ...] = ()
+    program: str = ""
 
 
-class Ledger(FrozenStruct, frozen=True, kw_only=True):
-    """A row's difference in time, split into classes of cost.
+class TimeByFunction(FrozenStruct, frozen=True, kw_only=True):
+    """A row's difference in time by function, in ns of an operation.
 
     Attributes:
         metric: ``wall`` or ``cpu``.
-        baseline, candidate: ns per operation, from the record.
-        lines: all classes, the largest difference first.
-        residual: ns of the difference without a class: unnamed stacks, and `drift`.
-        drift: difference in the record less the difference of the reference runs, in ns.
-        notes: limits of the ledger.
-        sampling: half-width of the widest interval of a line, in ns; None without intervals.
+        recorded: baseline and candidate in the record.
+        measured: time on a processor and waiting in the runs without an instrument, which the functions divide.
+        ready: the rest of their time, in which threads were ready and had no processor.
+        interval: of the difference of `measured`; None without intervals.
         samples: of processor time, baseline and candidate; zeros if unknown.
-        causes: each class with the interval of its difference, in ns; empty without intervals.
-        repeated: interval of the difference of the reference runs, in ns; None without intervals.
+        leading: number of the functions, from the first, that account for the difference; 0 if it is spread.
+        spread: the smallest number of functions that have most of the difference themselves.
+        functions: those that lead first, then those whose interval excludes 0, of each the largest own differences; of system calls and
+            faults the inclusive ones count.
     """
 
     metric: str
-    baseline: Number
-    candidate: Number
-    lines: tuple[LedgerLine, ...]
-    residual: Number
-    drift: Number = 0.0
-    notes: tuple[str, ...] = ()
-    sampling: Number | None = None
-    samples: tuple[Samples, Samples] = (0, 0)
-    causes: tuple[tuple[str, tuple[Number, Number]], ...] = ()
-    repeated: tuple[Number, Number] | None = None
-
-    @property
-    def difference(self) -> float:
-        """Return candidate less baseline, in ns."""
-        return self.candidate - self.baseline
-
-
-class Finding(FrozenStruct, frozen=True, kw_only=True):
-    """A class of cost that accounts for part of the difference.
-
-    Attributes:
-        cause: the class.
-        share: of the difference; above 1 if other classes offset it; None without a ledger.
-        sentence: its wording.
-        evidence: counts and ledger lines that support it, those that cover most of the difference first.
-        interval: of the share; None if unknown.
-        how: what distinguishes it from other differences of its class, such as ``same instructions, slower``; may be empty.
-    """
-
-    cause: str
-    share: Number | None
-    sentence: str
-    evidence: tuple[str, ...]
-    interval: tuple[Number, Number] | None = None
-    how: str = ""
+    recorded: tuple[Number, Number]
+    measured: tuple[Number, Number]
+    ready: tuple[Number, Number]
+    interval: tuple[Number, Number] | None
+    samples: tuple[Samples, Samples]
+    leading: int
+    spread: int
+    functions: tuple[FunctionTime, ...]
 
 
 class Explanation(FrozenStruct, frozen=True, kw_only=True):
@@ -352,21 +343,21 @@ class Explanation(FrozenStruct, frozen=True, kw_only=True):
     Attributes:
         place: the row.
         counts: the largest ratios first.
-        ledger: None without on-CPU profiles of both variants.
-        findings: the largest share first.
-        paragraph: summary of the first findings.
-        caveats: limits of the explanation.
-        differs: whether the record has a difference; without one there are no findings, and shares of it mean nothing. If the record has
-            no result: whether the reference runs have one.
+        time: None without on-CPU profiles of both variants.
+        sentence: which functions account for the difference.
+        evidence: counts with a tenth of the difference or more, the largest share first.
+        unknown: limits of the explanation.
+        differs: whether the record has a difference; without one nothing leads, and shares of it mean nothing. If the record has no
+            result: whether the runs without an instrument have one.
         no_result: as in `RowMeasurements`.
     """
 
     place: RowKey
     counts: tuple[Count, ...]
-    ledger: Ledger | None
-    findings: tuple[Finding, ...]
-    paragraph: str
-    caveats: tuple[str, ...]
+    time: TimeByFunction | None
+    sentence: str
+    evidence: tuple[str, ...]
+    unknown: tuple[str, ...]
     differs: bool = True
     no_result: str = ""
 
@@ -394,9 +385,3 @@ TOP_DOWN: Mapping[str, str] = {
     "topdown-be-bound": "slots lost at the back end",
 }
 """Level 1 of the top-down method (Yasin, ISPASS 2014), by perf's name; a slot is an issue of one operation in one cycle."""
-
-LOST: Mapping[str, str] = {
-    "slots lost to bad speculation": "bad speculation: mispredicted branches",
-    "slots lost at the front end": "the front end: fetching and decoding of code",
-    "slots lost at the back end": "the back end: waits for memory or for execution units",
-}

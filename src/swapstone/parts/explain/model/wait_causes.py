@@ -3,12 +3,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from swapstone.core.model.frozen_struct import FrozenStruct, Number
 
 DELAYED_ACK, TIMER, DISK, NETWORK, INTERRUPT = "delayed ACK", "timer", "disk", "network", "interrupt"
 LOCK, HAND_OFF, FUTEX = "lock", "hand-off", "futex"
 COMPUTING, NO_PROCESSOR, UNSEEN = "computing", "no processor", "not recorded"
 OWN_THREADS, LOAD_GENERATOR, KERNEL_THREADS, IDLE = "its own threads", "the load generator", "kernel threads", "idle"
+
+_WORDS: Mapping[str, str] = {
+    DELAYED_ACK: "a delayed ACK, whose timer released data that Nagle's algorithm had held back",
+    TIMER: "a timer (sleep or time-out)",
+    DISK: "a disk",
+    NETWORK: "data from the network",
+    INTERRUPT: "another interrupt",
+    LOCK: "unlocking: another thread held the lock",
+    HAND_OFF: "a hand-off: a condition, a semaphore or a thread's end",
+    FUTEX: "a futex, of a lock or a hand-off",
+    COMPUTING: "a thread that computed meanwhile",
+    NO_PROCESSOR: "a thread that had no processor meanwhile",
+}
 
 
 class EndedWaits(FrozenStruct, frozen=True, kw_only=True):
@@ -29,6 +44,10 @@ class EndedWaits(FrozenStruct, frozen=True, kw_only=True):
     total_ns: Number
     short_ns: Number
     long_ns: Number
+
+    def text(self) -> str:
+        """Return what ended the waits, with the thread that did."""
+        return _WORDS.get(self.reason, self.reason) + (f" ({self.whose})" if self.whose else "")
 
 
 class ProcessorTaken(FrozenStruct, frozen=True, kw_only=True):

@@ -3,10 +3,8 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator
-
 from swapstone.core.model.frozen_struct import FrozenStruct, NonNegative
+from swapstone.core.model.profile import KERNEL, NAMELESS, Frame, Profile
 from swapstone.parts.explain.model.explanation import TracedExplanation, TracedSide
 
 EXPLAINED_LATENCY = "max"
@@ -130,59 +128,13 @@ class WakeupExplanation(TracedExplanation, frozen=True, kw_only=True):
         return next(filter(None, (side.problem() for side in self.sides)), "")
 
 
-Path = tuple[tuple[str, str], ...]
-"""Pairs (name, module), the outermost function first."""
-
-
-def totals_by_path(functions: tuple[PathFunction, ...]) -> dict[Path, int]:
-    """Return the instructions of each function with its callers and all that it called.
-
-    A path begins anew with the handler of an interrupt: its instructions are none of the interrupted functions.
-    """
-    found: dict[Path, int] = {}
-    for path, own in _paths(functions):
-        for length in range(1, len(path) + 1):
-            found[path[:length]] = found.get(path[:length], 0) + own
-    return found
-
-
-def totals_by_function(functions: tuple[PathFunction, ...]) -> dict[tuple[str, str], int]:
-    """Return the same for each function, wherever it was called. Recursion counts once."""
-    found: dict[tuple[str, str], int] = {}
-    for path, own in _paths(functions):
-        for name in set(path):
-            found[name] = found.get(name, 0) + own
-    return found
-
-
-def _paths(functions: tuple[PathFunction, ...]) -> Iterator[tuple[Path, int]]:
-    """Yield the path of each function, from the last handler or the outermost function, and its own instructions."""
-    above: list[tuple[Path, int]] = []
-    for one in functions:
+def profile_of(side: WakeupPath) -> Profile:
+    """Return the instructions of a path by call stack; one begins anew with the handler of an interrupt, which nothing called."""
+    weights: dict[tuple[Frame, ...], float] = {}
+    above: list[tuple[Frame, ...]] = []
+    for one in side.functions:
         del above[one.depth :]
-        path = (*(above[-1][0] if above and not one.handler else ()), (one.name, one.module))
-        above.append((path, one.own))
-        yield above[-1]
-
-
-def heaviest_path(weights: dict[Path, int], least: float) -> Path:
-    """Return the path from an outermost function along the largest weights, until they are less than `least` or not positive."""
-    below: dict[Path, list[Path]] = {}
-    for path in weights:
-        below.setdefault(path[:-1], []).append(path)
-    found: Path = ()
-    for _ in itertools.repeat(None, MOST_DEPTH + 1):
-        best = max(below.get(found, ()), key=lambda path: weights[path], default=None)
-        if best is None or weights[best] < max(least, 1):
-            break
-        found = best
-    return found
-
-
-def growth_by_path(baseline: WakeupPath, candidate: WakeupPath) -> dict[Path, int]:
-    """Return for each path of the candidate how many more instructions it has than the path's last function has in the baseline.
-
-    The callers are not compared: not all of them are known, and another thread may have executed the function.
-    """
-    before = totals_by_function(baseline.functions)
-    return {path: total - before.get(path[-1], 0) for path, total in totals_by_path(candidate.functions).items()}
+        frame = Frame(symbol=one.name or NAMELESS, object=one.module or KERNEL)
+        above.append((*(above[-1] if above and not one.handler else ()), frame))
+        weights[above[-1]] = weights.get(above[-1], 0.0) + one.own
+    return Profile.of(weights, kind="instructions", unit="1", operations=1.0)

@@ -41,7 +41,7 @@ def _blocks(each: ExplanationSummary) -> Iterator[Block]:
     if each.evidence:
         yield BulletList(items=tuple(Item(cause, items=evidence) for cause, evidence in each.evidence))
     if each.ledger:
-        yield text_table(f"Ledger of {each.title}", each.ledger[0], each.ledger[1:])
+        yield text_table(f"Difference of {each.title}", each.ledger[0], each.ledger[1:])
     if each.pages:
         yield Links(links=tuple((what, where) for where, what in each.pages))
 

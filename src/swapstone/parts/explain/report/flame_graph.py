@@ -15,9 +15,8 @@ from swapstone.core.comparison.profile_difference import Weights, stacks_of_both
 from swapstone.core.model.number_text import quantity
 from swapstone.core.model.profile import Profile
 from swapstone.core.report.render.html import page_script, template
-from swapstone.parts.explain.explanation.cost_classes import CostClasses
 from swapstone.parts.explain.explanation.profile_formats import aligned, aligned_label, label
-from swapstone.parts.explain.model.explanation import Ledger
+from swapstone.parts.explain.model.explanation import TimeByFunction
 
 LEAST_SHARE = 1e-5
 """A frame with a smaller share of the total on both sides is left out of the page. Its callers keep its time."""
@@ -37,24 +36,20 @@ class _Node:
     under: dict[str, _Node] = attrs.field(factory=dict)
 
 
-def tree(before: Profile | None, after: Profile, classes: CostClasses) -> _Node:
+def tree(before: Profile | None, after: Profile) -> _Node:
     """Join both sides' stacks into one tree, which has the stacks of either side.
 
     Args:
         before: the baseline's, or None for one profile alone.
         after: the candidate's.
-        classes: which class each frame belongs to.
     """
     root = _Node("all", "")
     name_of = functools.cache(label if before is None else aligned_label)
     for frames, weights in stacks_of_both(before or Profile.of({}, kind="", unit="", operations=1.0), after).items():
         path = [node := root]
-        for depth, frame in enumerate(frames):
+        for frame in frames:
             name = name_of(frame)
-            if name not in node.under:
-                cause, detail = classes.of(frames[: depth + 1])
-                node.under[name] = _Node(name, f"{cause} {detail}".strip() if cause == "system calls" else cause)
-            path.append(node := node.under[name])
+            path.append(node := node.under.setdefault(name, _Node(name, frame.object.strip("[]"))))
         widest = max(weights.baseline, weights.candidate)
         for node in path:
             node.weights.add(weights)
@@ -75,16 +70,13 @@ def _plain(node: _Node, kinds: dict[str, int], least: float) -> list[Any]:
     ]
 
 
-def page(
-    title: str, first: Profile, second: Profile | None, classes: CostClasses, more_notes: Sequence[str] = ()
-) -> str:
+def page(title: str, first: Profile, second: Profile | None, more_notes: Sequence[str] = ()) -> str:
     """Render one profile, or the difference of two with aligned stacks, as an interactive page.
 
     Args:
         title: its heading.
         first: the profile; of a difference, the baseline's.
         second: the candidate's, or None for one profile.
-        classes: gives the colours.
         more_notes: printed before those of the profiles.
 
     Returns:
@@ -94,7 +86,7 @@ def page(
     if before is not None:
         before, after, done = aligned(before, after)
         more_notes = (*more_notes, *done)
-    root = tree(before, after, classes)
+    root = tree(before, after)
     kinds: dict[str, int] = {}
     data = {
         "tree": _plain(root, kinds, root.widest * LEAST_SHARE),
@@ -115,24 +107,24 @@ def page(
     )
 
 
-def total_notes(pair: Sequence[Profile | None], ledger: Ledger | None) -> tuple[str, ...]:
-    """Return why the totals of a graph of times are not those of the ledger; none for other graphs.
+def total_notes(pair: Sequence[Profile | None], time: TimeByFunction | None) -> tuple[str, ...]:
+    """Return why the totals of a graph of times are not those of the record; none for other graphs.
 
     Args:
         pair: baseline's and candidate's profile.
-        ledger: of the row.
+        time: of the row.
     """
     before, after = pair
-    if before is None or after is None or ledger is None or before.unit != "ns":
+    if before is None or after is None or time is None or before.unit != "ns":
         return ()
     totals = [each.total / each.operations for each in (before, after)]
     of = {
         "on-cpu": "processor time of all threads, sampled",
         "off-cpu": "elapsed time without a running thread, recorded",
     }
-    what = {"wall": "elapsed time", "cpu": "processor time"}.get(ledger.metric, ledger.metric)
+    what = {"wall": "elapsed time", "cpu": "processor time"}.get(time.metric, time.metric)
     return (
         f"The whole is {quantity(totals[0], 'ns')} and {quantity(totals[1], 'ns')} per operation: {of.get(before.kind, before.kind)} in "
-        f"runs under perf, which slows a program. The ledger's whole is {quantity(ledger.baseline, 'ns')} and "
-        f"{quantity(ledger.candidate, 'ns')}: {what} in the record's runs without an instrument.",
+        f"runs under perf, which slows a program. The row is of {quantity(time.recorded[0], 'ns')} and "
+        f"{quantity(time.recorded[1], 'ns')}: {what} in the record's runs without an instrument.",
     )

@@ -15,9 +15,8 @@ from swapstone.core.report.context import ExplanationSummary
 from swapstone.core.report.document import BulletList, Document, Item, Section
 from swapstone.core.report.formatting import safe
 from swapstone.core.report.tables import text_table
+from swapstone.parts.explain.explanation.amounts import amount, percent
 from swapstone.parts.explain.explanation.arm_costs import PROCESSORS, Bounds, ModelledRow, modelled
-from swapstone.parts.explain.explanation.evidence import amount
-from swapstone.parts.explain.explanation.findings import percent
 from swapstone.parts.explain.explanation.profile_formats import with_common_names
 from swapstone.parts.explain.model.instruction_counts import (
     KERNEL_CODE,
@@ -151,16 +150,25 @@ def sentence(found: InstructionExplanation, split: ProfileDifference) -> str:
         return f"{start}: {f'the differences of {len(differing)} functions cancel out' if differing else 'there is no difference'}."
     named = (f"{_name(each.frame)} {_signed(each.own.difference)}" for each in differing[:_NAMED])
     largest = f"the largest differences of functions themselves are {listed([*named])}"
-    one = split.leading()
-    if one is None:
-        return f"{start}: the difference is spread over {len(differing)} functions; {largest}."
-    alone = abs(one.own.difference) >= _LEAST_OWN * abs(one.inclusive.difference)
+    leading = split.leading()
+    if not leading:
+        return f"{start}: the difference is spread over {split.spread()} functions; {largest}."
+    inner = "" if all(map(_is_alone, leading)) else f"; {largest}"
+    return f"{start}: {'; '.join(_leading(one, whole) for one in leading)}{inner}."
+
+
+def _is_alone(one: FrameDifference) -> bool:
+    """Return whether a function is named without what it calls."""
+    return abs(one.own.difference) >= _LEAST_OWN * abs(one.inclusive.difference)
+
+
+def _leading(one: FrameDifference, whole: float) -> str:
+    alone = _is_alone(one)
     more = one.own.difference if alone else one.inclusive.difference
     caller = next(map(_name, one.callers), "")
     return (
-        f"{start}: {_name(one.frame)}{f', called by {caller},' if caller else ''} {'executes' if alone else 'and what it calls execute'} "
+        f"{_name(one.frame)}{f', called by {caller},' if caller else ''} {'executes' if alone else 'and what it calls execute'} "
         f"{amount(abs(more))} {'more' if more > 0 else 'fewer'}, {percent(more / whole)} of the difference"
-        f"{'' if alone else f'; {largest}'}."
     )
 
 
@@ -212,7 +220,7 @@ FUNCTION_HEAD = ("function", "file", "baseline", "candidate", "own", "inclusive"
 def function_rows(split: ProfileDifference) -> Rows:
     """Return the functions with the largest differences, the one that leads first, the sum of the others, and the sum of all."""
     leading, others = split.leading(), Weights()
-    ordered = sorted(split.frames, key=lambda one: one is not leading)
+    ordered = sorted(split.frames, key=lambda one: one not in leading)
     for one in ordered[MOST_FRAMES:]:
         others.add(one.own)
     rows = [

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from swapstone.core.report.answer import wording
 from swapstone.core.report.answer.wording import listed
 from swapstone.core.report.formatting import ratio
-from swapstone.parts.explain.explanation.evidence import amount
+from swapstone.parts.explain.explanation.amounts import amount
 from swapstone.parts.explain.model.instruction_counts import (
     BRANCHES,
     DIFFERENT_CYCLES,

@@ -3,19 +3,20 @@
 
 from __future__ import annotations
 
-import math
+import shlex
 from collections.abc import Iterator, Sequence
 
 import msgspec
 
 from swapstone.core.model.memory_phases import MEMORY
 from swapstone.core.model.number_text import ratio
-from swapstone.core.report.answer.wording import listed
 from swapstone.core.report.context import ExplanationSummary
 from swapstone.core.report.document import (
     Block,
     BulletList,
+    Commands,
     Document,
+    Heading,
     Item,
     Links,
     Section,
@@ -24,70 +25,27 @@ from swapstone.core.report.document import (
 from swapstone.core.report.formatting import safe
 from swapstone.core.report.printed_json import printed_json
 from swapstone.core.report.tables import text_table
-from swapstone.parts.explain.explanation.evidence import SMALLEST_NS, amount, duration
-from swapstone.parts.explain.explanation.findings import distance, nothing_named, percent, remedy_text, span
-from swapstone.parts.explain.explanation.ledger import run_of
+from swapstone.parts.explain.explanation.amounts import amount, duration, percent, signed
+from swapstone.parts.explain.explanation.count_costs import distance
+from swapstone.parts.explain.explanation.remedy_gaps import remedy_text
+from swapstone.parts.explain.explanation.row_answer import function_text
+from swapstone.parts.explain.explanation.time_split import SHOWN_FUNCTIONS, run_of
 from swapstone.parts.explain.model.explanation import (
     RECORDED_SWITCHES,
     Count,
     Explanation,
-    Finding,
-    Ledger,
-    LedgerLine,
     RowKey,
     RowMeasurements,
     TracedExplanation,
 )
 from swapstone.parts.explain.model.variant_label import short_label
 
-_MOST = 3
-_LEAST = 0.05
-
-
-def sentence(explanation: Explanation) -> str:
-    """Return which causes account for a row's difference, with the share that has no cause.
-
-    For example: b_malloc_big1 takes 4.1 ms with musl instead of 1.2 ms with glibc; 62 % of the difference is page faults and 34 % system
-    calls; 4 % is unexplained.
-    """
-    place, ledger = explanation.place, explanation.ledger
-    candidate, baseline = safe(short_label(place.candidate)), safe(short_label(place.baseline))
-    if not explanation.differs:
-        decided = "has no result, and its runs now decide" if explanation.no_result else "decides"
-        return (
-            f"There is nothing to explain: the record {decided} no difference between the medians of {candidate} and "
-            f"{baseline} on {safe(place.workload)}."
-        )
-    if ledger is None:
-        causes = [safe(finding.cause) for finding in explanation.findings[:_MOST]]
-        found = f" that are consistent with it: {listed(causes)}" if causes else ", and no count differs"
-        return f"How the time of {safe(place.workload)} splits into causes is unavailable; there are counts{found}."
-    start = (
-        f"{safe(place.workload)} takes {duration(ledger.candidate)} ({safe(ledger.metric)}) with {candidate} instead of "
-        f"{duration(ledger.baseline)} with {baseline}"
-    )
-    shares = [
-        f"{percent(finding.share)} {'of the difference ' if not number else ''}is {safe(finding.cause)}"
-        + (f" ({safe(finding.how)})" if finding.how else "")
-        for number, finding in enumerate(
-            [each for each in explanation.findings if each.share is not None and each.share >= _LEAST][:_MOST]
-        )
-        if finding.share is not None
-    ]
-    if not shares:
-        counted = listed([safe(finding.cause) for finding in explanation.findings[:_MOST]])
-        return f"{start}; {nothing_named(ledger)}{f'; counts differ in {counted}' if counted else ''}."
-    rest = ledger.residual / ledger.difference if ledger.difference else 0.0
-    unexplained = f"; {percent(rest)} is unexplained" if abs(rest) >= _LEAST else ""
-    return f"{start}; {listed(shares)}{unexplained}."
-
-
 INSTRUCTIONS = "instructions"
 MOST_COUNTS = 24
 MOST_FUNCTIONS = 8
-MOST_LINES = 14
 MOST_WAITS = 12
 TAKEN = "ready, and its processor taken by"
+READY_TEXT = "ready, without a processor"
 Rows = list[tuple[str, ...]]
 
 
@@ -138,63 +96,33 @@ def function_rows(seen: RowMeasurements) -> Rows:
     return rows
 
 
-def ledger_head(ledger: Ledger) -> tuple[str, ...]:
-    """Return the heads of the ledger's columns; that of the intervals only if there are any."""
-    interval = () if ledger.sampling is None else ("interval",)
-    return ("time of an operation in", "baseline", "candidate", "difference", *interval, "share")
+FUNCTION_HEAD = ("function, with what it calls", "difference", "interval", "share", "called by")
 
 
-def ledger_rows(ledger: Ledger, *, differs: bool = True) -> Rows:
-    """Return the ledger's rows, the sum of those left out, the residual, the sampling error, and the total.
+def time_rows(explanation: Explanation) -> Rows:
+    """Return the functions that lead, and those with the largest differences, at most `SHOWN_FUNCTIONS`, and the sum of all."""
+    time = explanation.time
+    if time is None:
+        return []
+    whole = time.measured[1] - time.measured[0]
+    shared = bool(whole) and explanation.differs and not (time.interval and time.interval[0] <= 0 <= time.interval[1])
 
-    Args:
-        ledger: of a row.
-        differs: whether the record has a difference; shares of none are left out.
-    """
+    def row(name: str, more: float, interval: tuple[float, float] | None, caller: str = "") -> tuple[str, ...]:
+        between = f"{signed(interval[0])} to {signed(interval[1])}" if interval else ""
+        return (name, signed(more), between, percent(more / whole) if shared else "", caller)
+
     rows = [
-        _row(ledger, f"{line.cause} {line.detail}".strip(), line, line.interval, differs=differs)
-        for line in ledger.lines[:MOST_LINES]
+        row(
+            safe(function_text(one.symbol, one.object)),
+            one.candidate - one.baseline,
+            one.interval,
+            safe(function_text(one.callers[0].symbol, one.callers[0].object)) if one.callers else "",
+        )
+        for one in time.functions[:SHOWN_FUNCTIONS]
     ]
-    rest = ledger.lines[MOST_LINES:]
-    left = LedgerLine(
-        cause="", detail="", baseline=sum(one.baseline for one in rest), candidate=sum(one.candidate for one in rest)
-    )
-    more: tuple[tuple[str, LedgerLine | float], ...] = (
-        *(((f"{len(rest)} more", left),) if rest else ()),
-        ("residual: without a name, or not repeated", ledger.residual),
-        ("  of it without a name", ledger.residual - ledger.drift),
-        ("  of it not repeated by the runs now", ledger.drift),
-    )
-    rows += [_row(ledger, name, value, None, differs=differs) for name, value in more]
-    if ledger.sampling is not None:
-        sampling = math.copysign(ledger.sampling, ledger.difference)
-        taken = " and ".join(amount(samples) for samples in ledger.samples)
-        name = f"sampling: half the widest interval; {taken} samples"
-        rows.append((name, "", "", f"+-{duration(ledger.sampling)}", "", _share(ledger, sampling, differs=differs)))
-    whole = LedgerLine(cause="", detail="", baseline=ledger.baseline, candidate=ledger.candidate)
-    rows.append(_row(ledger, f"whole ({ledger.metric})", whole, None, differs=differs))
-    return rows
-
-
-def _row(
-    ledger: Ledger, name: str, times: LedgerLine | float, interval: tuple[float, float] | None, *, differs: bool
-) -> tuple[str, ...]:
-    line = times if isinstance(times, LedgerLine) else None
-    sides = (duration(line.baseline), duration(line.candidate)) if line else ("", "")
-    difference = line.difference if line else float(times)  # type: ignore[arg-type]
-    between = f"{_signed(interval[0])} to {_signed(interval[1])}" if interval else ""
-    column = () if ledger.sampling is None else (between,)
-    return (name, *sides, _signed(difference), *column, _share(ledger, difference, differs=differs))
-
-
-def _signed(value_ns: float) -> str:
-    return f"{'+' if value_ns >= SMALLEST_NS else ''}{duration(value_ns)}"
-
-
-def _share(ledger: Ledger, value_ns: float, *, differs: bool) -> str:
-    """Return a share of the difference; empty if there is none that is known to be other than 0."""
-    unknown = ledger.repeated is not None and ledger.repeated[0] <= 0 <= ledger.repeated[1]
-    return "" if not differs or unknown or not ledger.difference else percent(value_ns / ledger.difference)
+    ready = time.ready[1] - time.ready[0]
+    more = [(READY_TEXT, signed(ready), "", "", "")] if any(time.ready) else []
+    return [*rows, row(f"all of them ({safe(time.metric)})", whole, time.interval), *more]
 
 
 def wait_rows(seen: RowMeasurements) -> Rows:
@@ -233,23 +161,18 @@ def summary_of(explanation: Explanation, pages: Sequence[tuple[str, str]]) -> Ex
         explanation: of a row.
         pages: pairs (path, description) of the files beside it.
     """
+    rows = time_rows(explanation)
     return ExplanationSummary(
         title=title(explanation.place),
-        paragraph=explanation.paragraph,
-        evidence=tuple((_heading(finding), finding.evidence) for finding in explanation.findings),
-        ledger=(ledger_head(explanation.ledger), *ledger_rows(explanation.ledger, differs=explanation.differs))
-        if explanation.ledger
-        else (),
+        paragraph=explanation.sentence,
+        evidence=tuple(
+            (title, texts)
+            for title, texts in (("Counted", explanation.evidence), ("Not known", explanation.unknown))
+            if texts
+        ),
+        ledger=(FUNCTION_HEAD, *rows) if rows else (),
         pages=tuple(pages),
     )
-
-
-def _heading(finding: Finding) -> str:
-    if finding.share is None:
-        return finding.cause
-    how = f" ({finding.how})" if finding.how else ""
-    between = "" if finding.interval is None else f" ({span(finding.interval)})"
-    return f"{finding.cause}{how}, {percent(finding.share)}{between} of the difference"
 
 
 def title(place: RowKey, load: str = "") -> str:
@@ -258,36 +181,67 @@ def title(place: RowKey, load: str = "") -> str:
     return f"{place.workload}{under}, {place.metric}: {place.candidate} against {place.baseline}"
 
 
-def document_of(seen: RowMeasurements, explanation: Explanation, pages: Sequence[tuple[str, str]] = ()) -> Document:
-    """Return the explanation of a row as a document.
+def document_of(
+    seen: RowMeasurements, explanation: Explanation, pages: Sequence[tuple[str, str]] = (), record: str = ""
+) -> Document:
+    """Return the explanation of a row as a document, whose overview is the first screen.
 
     Args:
         seen: the evidence.
         explanation: what follows from it.
         pages: pairs (file, kind) of the flame graphs of differences in the same folder.
+        record: path of the record, for the next command.
     """
+    unknown = tuple(Item(safe(text), tone=Tone.WARNING) for text in explanation.unknown)
     return Document(
         kicker="why",
         title=f"Why: {title(seen.place)}",
-        answer=sentence(explanation),
-        lead=(explanation.paragraph,),
+        answer=safe(explanation.sentence),
+        overview=tuple(_overview(seen, explanation, unknown, record)),
         sections=tuple(Section(title=name, blocks=blocks) for name, blocks in _parts(seen, explanation, pages)),
-        notices=tuple(Item(text, tone=Tone.WARNING) for text in explanation.caveats),
+        notices=unknown,
     )
+
+
+def _overview(
+    seen: RowMeasurements, explanation: Explanation, unknown: tuple[Item, ...], record: str
+) -> Iterator[Block]:
+    """Yield the first screen: functions, counts, remedies, what is not known, and the next step."""
+    if rows := time_rows(explanation):
+        table = text_table("Time of an operation by function", FUNCTION_HEAD, rows, last=-1)
+        callers = msgspec.structs.replace(table.columns[-1], optional=True)
+        yield msgspec.structs.replace(table, columns=(*table.columns[:-1], callers))
+    if explanation.evidence:
+        yield Heading("Counted, a tenth of the difference or more")
+        yield BulletList(items=tuple(Item(safe(text)) for text in explanation.evidence))
+    if seen.remedies is not None:
+        yield Heading("Remedies that were tried")
+        tried = tuple(Item(remedy_text(each)) for each in seen.remedies)
+        yield BulletList(items=tried or (Item("None is known for these functions."),))
+    if unknown:
+        yield Heading("Not known")
+        yield BulletList(items=unknown)
+    if record:
+        yield Heading("Next")
+        yield Commands(commands=(_next(seen, explanation, record),))
+
+
+def _next(seen: RowMeasurements, explanation: Explanation, record: str) -> tuple[str, str]:
+    """Return the next command, with its purpose."""
+    place, time = seen.place, explanation.time
+    if not explanation.differs or (time and time.interval and time.interval[0] <= 0 <= time.interval[1]):
+        return "measure more pairs", f"swapstone compare --resume {record}"
+    row = f"{record} {place.metric} --only {shlex.quote(place.workload)} --candidate {shlex.quote(place.candidate)}"
+    if time is None:
+        return "see which instruments work here, and what enables the others", "swapstone doctor"
+    waits = sum(one.waiting for one in time.functions[: time.leading or 1])
+    kind = "--off-cpu" if abs(waits) > sum(abs(one.own) for one in time.functions[:1]) / 2 else "--on-cpu"
+    return "see callers and callees", f"swapstone profile {row} {kind} --open"
 
 
 def _parts(
     seen: RowMeasurements, explanation: Explanation, pages: Sequence[tuple[str, str]]
 ) -> Iterator[tuple[str, tuple[Block, ...]]]:
-    if findings := tuple(Item(_heading(finding), items=finding.evidence) for finding in explanation.findings):
-        yield "Evidence", (BulletList(items=findings),)
-    if seen.remedies is not None:
-        tried = tuple(Item(remedy_text(each)) for each in seen.remedies)
-        none = Item("None is known for what is named, or nothing is named.")
-        yield "Remedies that were tried", (BulletList(items=tried or (none,)),)
-    if explanation.ledger is not None:
-        rows = ledger_rows(explanation.ledger, differs=explanation.differs)
-        yield "Ledger", (text_table("Ledger", ledger_head(explanation.ledger), rows),)
     yield (
         "Counts in one operation",
         (

@@ -3,15 +3,16 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 
+from swapstone.core.comparison.profile_difference import FrameDifference, ProfileDifference, difference
+from swapstone.core.model.profile import KERNEL, NAMELESS, Profile
+from swapstone.core.report.answer.wording import listed
 from swapstone.core.report.context import ExplanationSummary
 from swapstone.core.report.document import Block, BulletList, Document, Item, Section
 from swapstone.core.report.formatting import count, safe
 from swapstone.core.report.tables import text_table
-from swapstone.parts.explain.explanation.evidence import duration
-from swapstone.parts.explain.explanation.findings import percent
+from swapstone.parts.explain.explanation.amounts import duration, percent
 from swapstone.parts.explain.model.variant_label import short_label
 from swapstone.parts.explain.model.wakeup_paths import (
     INTERRUPT,
@@ -19,23 +20,14 @@ from swapstone.parts.explain.model.wakeup_paths import (
     PHASES,
     SWITCH,
     WOKEN,
-    Path,
     WakeupExplanation,
     WakeupPath,
-    growth_by_path,
-    heaviest_path,
-    totals_by_function,
-    totals_by_path,
+    profile_of,
 )
+from swapstone.parts.explain.report.instruction_explanation import FUNCTION_HEAD, function_rows
 from swapstone.parts.explain.report.row_explanation import Rows, function_name, title
 
-MOST_LINES = 40
-MOST_GROWN = 12
 MOST_LOCKS = 6
-_NAMED = 4
-_LEAST_OF_PATH = 0.25
-_LEAST_LINE = 0.02
-_LONGEST_CHAIN = 60
 
 PHASE_MEANINGS = {
     PENDING: "the timer has expired; its interrupt is not delivered",
@@ -50,12 +42,22 @@ def number(value: int) -> str:
     return f"{value:,}"
 
 
-def _path_text(path: Path) -> str:
-    return " > ".join(function_name(*one) for one in path)
+def compared(found: WakeupExplanation) -> ProfileDifference:
+    """Return the difference of both paths by function."""
+    return difference(*map(profile_of, found.sides))
+
+
+def _named(one: FrameDifference) -> str:
+    """Return a function with its caller."""
+    texts = [
+        function_name("" if each.symbol == NAMELESS else each.symbol, "" if each.object == KERNEL else each.object)
+        for each in (one.frame, *one.callers)
+    ]
+    return f"{texts[0]}, called by {texts[1]}," if one.callers else texts[0]
 
 
 def sentence(found: WakeupExplanation) -> str:
-    """Return the answer: the worst wake-up of the side that is worse, and the path that grew or the other side's path."""
+    """Return the answer: the worst wake-up of the side that is worse, and the functions that grew, or the other side's wake-up."""
     baseline, candidate = found.sides
     if (grown := grown_sentence(found)) and candidate.latency_ns > baseline.latency_ns:
         return f"{side_sentence(candidate)} {grown}"
@@ -65,16 +67,17 @@ def sentence(found: WakeupExplanation) -> str:
 def side_sentence(side: WakeupPath) -> str:
     """Return how long the worst wake-up of a variant took, where its instructions are, and what ended them.
 
-    For example: The worst wake-up of generic took 458 us; 157,432 of its 457,952 instructions are in tlb_batch_pages_flush >
-    release_pages > free_unref_page_list > free_pcppages_bulk, without a switch to the woken thread, ended by __cond_resched.
-    The number is that of the line of `path_rows` that has the path.
+    For example: The worst wake-up of generic took 458 us; free_pcppages_bulk, called by free_unref_page_list, and what it calls have
+    397,432 of its 457,952 instructions, without a switch to the woken thread, ended by __cond_resched.
     """
-    path = heaviest_path(totals_by_path(side.functions), _LEAST_OF_PATH * side.instructions)
+    none = Profile.of({}, kind="instructions", unit="1", operations=1.0)
+    parts = [
+        f"{_named(one)} and what it calls have {number(round(one.inclusive.candidate))}"
+        for one in difference(none, profile_of(side)).leading()
+    ]
     start = f"The worst wake-up of {safe(short_label(side.variant))} took {duration(side.latency_ns)}"
-    if path:
-        inside, named = _line(side, path)
-        start = f"{start}; {number(inside)} of its {number(side.instructions)} instructions are in {_path_text(named)}"
-    return f"{start}{_reason(side)}."
+    inside = f"; {listed(parts)} of its {number(side.instructions)} instructions" if parts else ""
+    return f"{start}{inside}{_reason(side)}."
 
 
 def _reason(side: WakeupPath) -> str:
@@ -112,18 +115,17 @@ def ended_by(side: WakeupPath) -> str:
 
 
 def grown_sentence(found: WakeupExplanation) -> str:
-    """Return the path with the largest growth; empty if the candidate executes no more instructions than the baseline."""
-    baseline, candidate = found.sides
-    difference = candidate.instructions - baseline.instructions
-    path = heaviest_path(growth_by_path(baseline, candidate), _LEAST_OF_PATH * difference)
-    if difference <= 0 or not path:
+    """Return the functions that account for the growth; empty if the candidate executes no more instructions than the baseline."""
+    split = compared(found)
+    if split.total.difference <= 0:
         return ""
-    inside, named = _line(candidate, path)
-    before = totals_by_function(baseline.functions).get(path[-1], 0)
-    return (
-        f"The path that grew: {_path_text(named)}, {number(inside)} instructions; {function_name(*path[-1])} has {number(before)} with "
-        f"{safe(short_label(baseline.variant))}."
-    )
+    parts = [
+        f"{_named(one)} and what it calls execute {number(round(one.inclusive.difference))} more, "
+        f"{percent(one.inclusive.difference / split.total.difference)} of the difference"
+        for one in split.leading()
+    ]
+    where = "; ".join(parts) or f"the difference is spread over {split.spread()} functions"
+    return f"Against {safe(short_label(found.sides[0].variant))}: {where}."
 
 
 PHASE_HEAD = ("instructions of the worst wake-up", "baseline", "candidate", "meaning")
@@ -139,66 +141,6 @@ def phase_rows(found: WakeupExplanation) -> Rows:
         ),
         ("sum", *(number(side.instructions) for side in found.sides), ""),
         ("reported by the program", *(duration(side.latency_ns) for side in found.sides), rounded),
-    ]
-
-
-def path_rows(side: WakeupPath) -> Rows:
-    """Return the functions of a path in the order of their first execution, with their callers; small ones are left out.
-
-    A function that calls only one other, and does nearly nothing itself, shares a line with it.
-    """
-    totals = totals_by_path(side.functions)
-    return [
-        (
-            "> " * depth + _path_text(tuple(path[-1] for path in line)),
-            number(totals[line[0]]),
-            percent(totals[line[0]] / side.instructions),
-        )
-        for depth, line in _lines(side)[:MOST_LINES]
-    ]
-
-
-def _line(side: WakeupPath, path: Path) -> tuple[int, Path]:
-    """Return the instructions of the line that has a path, and the last functions of the path: the line's, and at least `_NAMED`."""
-    line = next((line for _, line in _lines(side) if path in line), [path])
-    return totals_by_path(side.functions)[line[0]], path[max(0, min(len(line[0]) - 1, len(path) - _NAMED)) :]
-
-
-def _lines(side: WakeupPath) -> list[tuple[int, list[Path]]]:
-    """Return the lines of a path: paths that call only the next one, with the depth at which they are printed."""
-    totals = totals_by_path(side.functions)
-    least = max(1, round(side.instructions * _LEAST_LINE))
-    first = {path: at for at, path in enumerate(totals)}
-    ordered = sorted(totals, key=lambda path: [first[path[:length]] for length in range(1, len(path) + 1)])
-    paths = [path for path in ordered if totals[path] >= least]
-    found: list[tuple[int, list[Path]]] = []
-    depths: list[int] = []  # of the lines that are open, by the depth of their last function
-    at = 0
-    while at < len(paths):
-        line = [paths[at]]
-        while at + 1 < len(paths) and len(below := paths[at + 1]) == len(paths[at]) + 1:
-            long = sum(len(path[-1][0]) + 3 for path in (*line, below)) > _LONGEST_CHAIN
-            if long or totals[line[0]] - totals[below] >= least:
-                break
-            line.append(below)
-            at += 1
-        while depths and depths[-1] >= len(line[0]):
-            depths.pop()
-        found.append((len(depths), line))
-        depths.append(len(line[-1]))
-        at += 1
-    return found
-
-
-def grown_rows(found: WakeupExplanation) -> Rows:
-    """Return the functions whose own instructions differ most, the candidate's growth first."""
-    before, after = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
-    for own, side in zip((before, after), found.sides, strict=True):
-        for one in side.functions:
-            own[one.name, one.module] += one.own
-    return [
-        (function_name(*name), number(before[name]), number(after[name]), f"{after[name] - before[name]:+,}")
-        for name in sorted({*before, *after}, key=lambda name: (-abs(after[name] - before[name]), name))[:MOST_GROWN]
     ]
 
 
@@ -235,23 +177,11 @@ def notes(found: WakeupExplanation) -> list[str]:
 
 def document_of(found: WakeupExplanation) -> Document:
     """Return the explanation as a document."""
-    names = [f"The path of {safe(short_label(side.variant))}" for side in found.sides]
     sections: tuple[tuple[str, Block], ...] = (
         ("From the timer to the thread", text_table("Phases", PHASE_HEAD, phase_rows(found), last=2)),
-        *(
-            (
-                name,
-                text_table(
-                    name,
-                    ("function, below its callers", "instructions, with all that it calls", "share"),
-                    path_rows(side),
-                ),
-            )
-            for name, side in zip(names, found.sides, strict=True)
-        ),
         (
-            "What differs",
-            text_table("Functions", ("function itself", "baseline", "candidate", "difference"), grown_rows(found)),
+            "Instructions by function",
+            text_table("Functions", FUNCTION_HEAD, function_rows(compared(found)), keys=2, last=-1),
         ),
         ("How it was found", BulletList(items=tuple(map(Item, notes(found))))),
     )

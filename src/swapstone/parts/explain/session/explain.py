@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Explaining a row: its two variants run again under instruments; what those observed is stored, and printed with what follows from it.
 
-Rows of this machine run under perf, valgrind and the kernel's counters, and the difference is split into causes. Rows on the exact clock
-run under the emulator's plugin, which counts instructions or traces a wake-up.
+Rows of this machine run under perf, valgrind and the kernel's counters, and their time is divided by function. Rows on the exact clock run
+under the emulator's plugin, which counts instructions or traces a wake-up.
 """
 
 from __future__ import annotations
@@ -30,8 +30,7 @@ from swapstone.core.session.machines import open_experiment_target
 from swapstone.core.session.progress import NO_PROGRESS, Progress
 from swapstone.core.session.record_errors import named_record
 from swapstone.core.targets import find_target_kind, open_target
-from swapstone.parts.explain.explanation.cost_classes import CostClasses, load_classes
-from swapstone.parts.explain.explanation.findings import explain as split_difference
+from swapstone.parts.explain.explanation.row_answer import explain, named
 from swapstone.parts.explain.instruments.acquisition import (
     INSTRUMENTS,
     RowContext,
@@ -47,6 +46,7 @@ from swapstone.parts.explain.instruments.model_counts import require_modelled
 from swapstone.parts.explain.instruments.remedies import remedies_for, try_remedies
 from swapstone.parts.explain.instruments.traced_wakeups import WakeupTracer
 from swapstone.parts.explain.model.explanation import (
+    EXCLUDED,
     Explanation,
     MissingInstrument,
     RemedyRuns,
@@ -73,7 +73,6 @@ from swapstone.parts.explain.session.explain_row import (
 )
 from swapstone.version import __version__
 
-EXCLUDED = "it was left out by --without"
 Counted = tuple[InstructionExplanation, InstructionPaths | None]
 Observed = TypeVar("Observed")
 _ALL_INSTRUMENTS = f"run all of it under: {', '.join(INSTRUMENTS)}"
@@ -97,10 +96,7 @@ def explain_record(
         view, choose_row(analysis, options, undecided=measures_wakeups(view.experiment)), options, progress
     )
     if not machine:
-        explain = functools.partial(
-            _explain_measurements, classes=load_classes(Path(options.classes) if options.classes else None)
-        )
-        return _explained(row, _ALL_INSTRUMENTS, _stored_measurements, _measure, explain)
+        return _explained(row, _ALL_INSTRUMENTS, _stored_measurements, _measure, _explain_measurements)
     if not has_wakeups(row.workload):
         needs = "run both variants again under the emulator's plugin"
         return _explained(row, needs, _stored_counts, _count, _explain_counts)
@@ -125,10 +121,10 @@ def _check_options(view: RecordView, options: ExplainOptions, *, machine: bool) 
             ),
         ),
         (
-            machine and (options.classes is not None or options.without),
+            machine and bool(options.without),
             UserError(
-                "Records of virtual machines are explained by instructions, without classes of cost and without instruments.",
-                "Leave --classes and --without out.",
+                "Records of virtual machines are explained by instructions, without instruments.",
+                "Leave --without out.",
             ),
         ),
         (
@@ -156,7 +152,7 @@ def _explained(
     needs: str,
     stored: Callable[[ExplainedRow], Observed | None],
     observe: Callable[[ExplainedRow], Observed],
-    explain: Callable[[ExplainedRow, Observed], RowExplanation],
+    follow: Callable[[ExplainedRow, Observed], RowExplanation],
 ) -> RowExplanation:
     """Explain a row of one kind.
 
@@ -165,13 +161,13 @@ def _explained(
         needs: what runs again, as `swapstone.core.session.trust.UntrustedRecordError` lists it.
         stored: returns what was observed before; None if nothing is stored, or not all that the options require.
         observe: runs both variants again, and stores what is observed.
-        explain: returns the explanation that follows, whose pages are written.
+        follow: returns the explanation that follows, whose pages are written.
     """
     observed = None if row.options.again else stored(row)
     if observed is None:
         row.require_runnable(needs)
         observed = observe(row)
-    return explain(row, observed)
+    return follow(row, observed)
 
 
 def _stored_measurements(row: ExplainedRow) -> RowMeasurements | None:
@@ -215,18 +211,16 @@ def _recorded_medians(row: Comparison) -> tuple[float, float, float] | None:
     return (row.median_effect, low, high)
 
 
-def _explain_measurements(row: ExplainedRow, observed: RowMeasurements, classes: CostClasses) -> RowExplanation:
-    """Split the difference into causes; if the options require it, remedies for them are tried first."""
+def _explain_measurements(row: ExplainedRow, observed: RowMeasurements) -> RowExplanation:
+    """Find the functions that account for the difference; if the options require it, remedies for them are tried."""
     with named_record(row.view.path):  # stored evidence is untrusted
-        explanation = split_difference(observed, classes)
+        explanation = explain(observed)
     if row.options.confirm and observed.remedies is None:
         observed = msgspec.structs.replace(observed, remedies=_tried(row, explanation))
         explanation_files.store(row.folder, explanation_files.evidence_files(row.view, observed))
     with named_record(row.view.path):
-        explanation = split_difference(observed, classes)
-        pages = explanation_files.evidence_pages(observed, explanation, classes)
-        files = tuple(explanation_files.write(row.folder, pages))
-    printed = row_explanation.document_of(observed, explanation)
+        files = tuple(explanation_files.write(row.folder, explanation_files.evidence_pages(observed, explanation)))
+    printed = row_explanation.document_of(observed, explanation, record=shlex.quote(str(row.view.path)))
     json = row_explanation.to_json(observed, explanation)
 
     def no_profile(kind: str) -> UserError:
@@ -263,10 +257,10 @@ def _prepared_pair(row: ExplainedRow) -> Iterator[tuple[tuple[RowVariant, RowVar
 
 def _tried(row: ExplainedRow, explanation: Explanation) -> tuple[RemedyRuns, ...]:
     """Try the remedies that belong to what is named."""
-    if not (remedies := remedies_for(explanation)):
+    if not (remedies := remedies_for(named(explanation))):
         return ()
     row.require_runnable(_ALL_INSTRUMENTS)
-    slow = int(explanation.ledger is None or explanation.ledger.difference >= 0)
+    slow = int(explanation.time is None or explanation.time.measured[1] >= explanation.time.measured[0])
     with _prepared_pair(row) as (pair, scratch):
         metric = ledger_metric(row.comparison)
         return try_remedies(remedies, (pair[slow], pair[1 - slow]), metric, scratch, row.progress.note)

@@ -15,7 +15,7 @@ Probe = Callable[[], MissingRequirement | None]
 
 
 WITHOUT = {
-    "on-cpu": "explain has no profile of processor time and no ledger",
+    "on-cpu": "explain has no profile of processor time and names no function",
     "off-cpu": "explain can't name what threads waited for",
     "allocations": "explain counts no allocations and no copies",
     "instructions": "explain counts no instructions",

@@ -41,7 +41,6 @@ class ExplainOptions:
         workload: name or pattern; None for all.
         candidate: label of a candidate, or its level; None for all.
         load: name of a load; None for all.
-        classes: a TOML file with rules that come before the bundled table of cost classes.
         again: whether to run under instruments although evidence is stored.
         without: names of instruments to leave out.
         trust: whether the record's commands may run though another user or machine made it, or it was edited.
@@ -53,7 +52,6 @@ class ExplainOptions:
     workload: str | None = None
     candidate: str | None = None
     load: str | None = None
-    classes: str | Path | None = None
     again: bool = False
     without: tuple[str, ...] = ()
     trust: bool = False
@@ -182,9 +180,15 @@ def choose_row(analysis: Analysis, options: ExplainOptions, *, undecided: bool =
         )
     different = [row for row in matching if has_other_medians(row)]
     if not different and not undecided and (workload is None or len(matching) > 1):
+        undecided_rows = sum(row.verdict is Verdict.INCONCLUSIVE for row in matching)
+        if undecided_rows:
+            raise UserError(
+                f"Too few pairs: {undecided_rows} of the {len(matching)} rows that match decide no difference.",
+                "Measure more: swapstone compare --resume RECORD. Or name a row with --only to see its functions and its counts.",
+            )
         raise UserError(
             f"There is nothing to explain: none of the {len(matching)} rows that match has a different median.",
-            "Name one with --only to see its counts and its ledger.",
+            "Name one with --only to see its functions and its counts.",
         )
     return max(different or matching, key=_distance)
 

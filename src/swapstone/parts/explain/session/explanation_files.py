@@ -26,9 +26,9 @@ from swapstone.core.report.context import ExplanationSummary
 from swapstone.core.report.document import Document
 from swapstone.core.report.render import html, markdown
 from swapstone.core.session.explainer import PAGE
-from swapstone.parts.explain.explanation.cost_classes import CostClasses, load_classes
-from swapstone.parts.explain.explanation.ledger import run_of
 from swapstone.parts.explain.explanation.profile_formats import folded, folded_difference, speedscope
+from swapstone.parts.explain.explanation.row_answer import explain
+from swapstone.parts.explain.explanation.time_split import run_of
 from swapstone.parts.explain.model.explanation import Explanation, RowKey, RowMeasurements
 from swapstone.parts.explain.model.instruction_counts import InstructionExplanation, InstructionPaths, counted_profiles
 from swapstone.parts.explain.model.wakeup_paths import WakeupExplanation
@@ -121,12 +121,6 @@ _FILES: dict[type[FrozenStruct], str] = {
     WakeupExplanation: WAKEUPS,
 }
 _INDENTED = {MANIFEST, COUNTS, WAKEUPS}
-
-
-class _ExplanationFile(msgspec.Struct):
-    """The part of `EXPLANATION` that a report shows; the file has other keys too."""
-
-    explanation: Explanation
 
 
 def folder_of(view: RecordView, place: RowKey) -> Path:
@@ -223,7 +217,7 @@ def explained_rows(view: RecordView) -> tuple[tuple[RowMeasurements, ...], tuple
 
 
 def _summary(record: RecordFolder, name: str, view: RecordView, beside: Path | None) -> Iterator[ExplanationSummary]:
-    """Yield the summary of an explained row, if its evidence and its explanation can be read."""
+    """Yield the summary of an explained row, if its evidence can be read."""
     place, folder = f"{FOLDER}/{name}", view.path / FOLDER / name
     relative = "" if beside is None else os.path.relpath(folder.resolve(), beside.resolve())
     base = quote(os.fsencode(relative)) if relative else utf8_path(folder)
@@ -232,10 +226,8 @@ def _summary(record: RecordFolder, name: str, view: RecordView, beside: Path | N
         yield instruction_explanation.summary_of(counts, pages)
     elif (wakeups := _stored(record, place, view, WakeupExplanation)) is not None:
         yield wakeup_explanation.summary_of(wakeups, pages)
-    elif _stored(record, place, view, RowMeasurements) is not None and (
-        kept := _decoded(record.read(f"{place}/{EXPLANATION}"), _ExplanationFile)
-    ):
-        yield row_explanation.summary_of(kept.explanation, pages)
+    elif (seen := _stored(record, place, view, RowMeasurements)) is not None:
+        yield row_explanation.summary_of(explain(seen), pages)
 
 
 def store(folder: Path, files: Mapping[str, bytes]) -> None:
@@ -294,17 +286,16 @@ def evidence_files(view: RecordView, *observed: FrozenStruct | None) -> dict[str
     return {name: msgspec.json.format(data, indent=1) if name in _INDENTED else data for name, data in files.items()}
 
 
-def evidence_pages(seen: RowMeasurements, explanation: Explanation, classes: CostClasses) -> Iterator[tuple[str, str]]:
+def evidence_pages(seen: RowMeasurements, explanation: Explanation) -> Iterator[tuple[str, str]]:
     """Yield everything that is computed from evidence: name and content."""
-    classes = classes.for_row(seen)
     yield EXPLANATION, row_explanation.to_json(seen, explanation)
     yield "explanation.md", markdown.render(row_explanation.document_of(seen, explanation))
     pages = []
     variants = (seen.references[0].variant, seen.references[1].variant)
     for kind in KINDS:
         pair = profiles(seen, kind)
-        notes = flame_graph.total_notes(pair, explanation.ledger)
-        graphs = list(_graphs(kind, seen.place.workload, variants, pair, classes, notes=notes))
+        notes = flame_graph.total_notes(pair, explanation.time)
+        graphs = list(_graphs(kind, seen.place.workload, variants, pair, notes=notes))
         yield from graphs
         pages += [(name, kind) for name, _ in graphs if name == f"{kind}-difference.html"]
     yield PAGE, html.render(row_explanation.document_of(seen, explanation, pages))
@@ -317,9 +308,7 @@ def count_pages(
     yield from document_pages(printed)
     if paths is not None:
         variants = (found.place.baseline, found.place.candidate)
-        yield from _graphs(
-            "instructions", found.place.workload, variants, counted_profiles(found, paths), load_classes()
-        )
+        yield from _graphs("instructions", found.place.workload, variants, counted_profiles(found, paths))
 
 
 def document_pages(document: Document) -> Iterator[tuple[str, str]]:
@@ -367,7 +356,6 @@ def _graphs(
     workload: str,
     variants: tuple[str, str],
     pair: tuple[Profile | None, Profile | None],
-    classes: CostClasses,
     *,
     notes: tuple[str, ...] = (),
 ) -> Iterator[tuple[str, str]]:
@@ -377,12 +365,12 @@ def _graphs(
             title = f"{kind} {workload} {variant}"
             yield f"{kind}-{side}.folded", folded(profile)
             yield f"{kind}-{side}.speedscope.json", speedscope(profile, title)
-            yield f"{kind}-{side}.html", flame_graph.page(title, profile, None, classes)
+            yield f"{kind}-{side}.html", flame_graph.page(title, profile, None)
     before, after = pair
     if before is not None and after is not None and (before.stacks or after.stacks):
         title = f"{kind} {workload}: {variants[1]} against {variants[0]}"
         yield f"{kind}-difference.folded", folded_difference(before, after)
-        yield f"{kind}-difference.html", flame_graph.page(title, before, after, classes, notes)
+        yield f"{kind}-difference.html", flame_graph.page(title, before, after, notes)
 
 
 def profiles(seen: RowMeasurements, kind: str) -> tuple[Profile | None, Profile | None]:

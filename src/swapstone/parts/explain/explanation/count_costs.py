@@ -1,0 +1,296 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Counts of both variants, and which of them are evidence: those whose cost is a tenth of the row's difference or more."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from swapstone.core.comparison.profile_difference import LEAST_SHARE, FrameDifference
+from swapstone.core.comparison.rows import AGAINST_BASELINE, MEDIANS_ALPHA
+from swapstone.core.model.memory_phases import HUGE, MEMORY, RESIDENT
+from swapstone.core.model.number_text import quantity
+from swapstone.core.model.profile import KERNEL
+from swapstone.core.stats import median, median_contrast
+from swapstone.parts.explain.explanation.amounts import amount, duration
+from swapstone.parts.explain.explanation.call_names import calls, common_call, common_counts, plain_name
+from swapstone.parts.explain.explanation.profile_formats import FAULTING, SYSTEM_CALL, is_library
+from swapstone.parts.explain.explanation.time_split import TimeSplit, run_of
+from swapstone.parts.explain.model.explanation import (
+    COUNTERS,
+    HARDWARE,
+    Count,
+    RowMeasurements,
+)
+
+MOST_EVIDENCE = 6
+LEAST_EXCESS = 0.02
+"""Relative excess of the slower variant below which a count counts as equal."""
+
+SAME = 0.05
+"""Relative difference of instructions that counts as none."""
+
+_LARGEST_RATIO = 1e9
+"""Larger ratios only occur in forged evidence."""
+
+NEVER_EMPTY = {"simulated", "calls"}
+"""Groups of counts that an instrument that counts them has for every program. A side without any was counted in another
+way, by which functions have other names."""
+
+_COST_NS: Mapping[str, float] = {
+    "mispredicted branches": 3.0,
+    "misses of the first-level data cache": 0.7,
+    "misses of the first-level instruction cache": 1.0,
+    "misses of the last-level cache": 10.0,
+}
+"""What an event costs at least: about half of what it costs processors of 2015 to 2025 at 3 GHz."""
+
+_ALLOCATING = {"malloc", "calloc", "realloc", "aligned_alloc", "memalign", "posix_memalign", "free"}
+_COPYING = {"memcpy", "memset"}
+
+LEAST_HUGE, LEAST_HUGE_BYTES = 0.25, 8 << 20
+"""Part of the resident memory that must be in huge pages on one side alone, and at least so much: the first two levels of a TLB cover about
+as much with small pages (2048 entries of 4 KiB)."""
+
+_UNSEEN = (
+    "dependent instructions, sizes of pages, prefetching, aliasing of addresses, atomic instructions, subnormal numbers"
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Sides:
+    """Whether the baseline is the slower variant, and the difference of the row without its sign."""
+
+    swapped: bool
+    difference: float
+
+    def order(self, baseline: float, candidate: float) -> tuple[float, float]:
+        """Return two values, the slower variant's first."""
+        return (baseline, candidate) if self.swapped else (candidate, baseline)
+
+    def counted(self, count: Count | None) -> tuple[float, float] | None:
+        """Return a count of both variants, the slower variant's first; None unless both were counted."""
+        if count is None or count.baseline is None or count.candidate is None:
+            return None
+        return self.order(count.baseline, count.candidate)
+
+
+def counts_of(seen: RowMeasurements) -> tuple[Count, ...]:
+    """Pair the counts of both variants, the largest ratios first.
+
+    A constant is added to both counts (see `distance`), so that a count of zero has a ratio too.
+    """
+    sides: list[dict[tuple[str, str], float]] = []
+    groups: list[set[str]] = []
+    found = []
+    gives = {(run.instrument, a.group) for run in seen.runs for a in run.amounts}
+    always = {(run.variant, a.group) for run in seen.runs for a in run.amounts}
+    for reference in seen.references:
+        runs = [run for run in seen.runs if run.variant == reference.variant]
+        used = {run.instrument for run in runs}
+        sides.append({(a.group, a.name): a.value for run in runs for a in run.amounts})
+        groups.append(  # a missing count is 0 if its instrument ran, and counts such events on this side
+            {
+                group
+                for instrument, group in gives
+                if instrument in used and (group not in NEVER_EMPTY or (reference.variant, group) in always)
+            }
+        )
+    ways = {any((side.variant, group) in always for group in NEVER_EMPTY) for side in seen.references}
+    for group, name in dict.fromkeys([*sides[0], *sides[1]]):
+        if len(ways) > 1 and group == "instructions" and name != "all":
+            continue
+        base, candidate = (
+            side.get((group, name), 0.0 if group in known else None) for side, known in zip(sides, groups, strict=True)
+        )
+        interval = _count_interval(seen, group, name, base, candidate)
+        found.append(Count(group=group, name=name, baseline=base, candidate=candidate, interval=interval))
+    return tuple(sorted(found, key=lambda count: (-distance(count), count.group, count.name)))
+
+
+def reference_values(seen: RowMeasurements, metric: str) -> NDArray[np.float64] | None:
+    """Return the values of both variants in the reference runs, shape (2, runs); None if they were not kept."""
+    sides = [dict(reference.values).get(metric, ()) for reference in seen.references]
+    return np.array(sides, dtype=np.float64) if len(sides[0]) == len(sides[1]) > 1 else None
+
+
+def _count_interval(
+    seen: RowMeasurements, group: str, name: str, baseline: float | None, candidate: float | None
+) -> tuple[float, float] | None:
+    """Return the interval of the ratio of a counter's medians; without it a ratio of counts that vary would be no result.
+
+    Where a run has none, it is that of the difference over the baseline's median.
+    """
+    metric = next((metric for metric, words in COUNTERS.items() if words == name), "")
+    values = reference_values(seen, metric) if group in {"faults", "switches"} else None
+    if values is None or not baseline or not candidate:
+        return None
+    positive, (before, after) = bool(values.min() > 0), map(median, values)
+    ends = median_contrast(values, AGAINST_BASELINE, MEDIANS_ALPHA, ratio=positive).interval
+    if ends is None or not before or not after:
+        return None
+    low, high = (each if positive else max(0.0, 1 + each / before) for each in (ends.low, ends.high))
+    scale = candidate / baseline / (after / before)  # a variant may make more operations in a run
+    return (low * scale, high * scale) if 0 <= high * scale < _LARGEST_RATIO else None
+
+
+def distance(count: Count) -> float:
+    """Return the absolute logarithm of the ratio of two counts, with 1 added to both (64 to bytes, 1000 to instructions)."""
+    if count.baseline is None or count.candidate is None:
+        return 0.0
+    add = 64.0 if "bytes" in count.name else 1000.0 if count.group == "instructions" else 1.0
+    return abs(math.log((count.candidate + add) / (count.baseline + add)))
+
+
+def evidence(seen: RowMeasurements, counts: Sequence[Count], split: TimeSplit) -> tuple[str, ...]:
+    """Return the counts that are evidence, as sentences, the largest share of the difference first.
+
+    The slower variant has more of each, and what these cost is `LEAST_SHARE` of the row's difference or more: the time in the functions
+    that belong to a count, in proportion to the excess, or the least cost of an event.
+    """
+    whole = split.functions.total.difference
+    sides = Sides(whole < 0, abs(whole))
+    costs = _Costs(split)
+    found = [*_instructions(seen, counts, sides, costs), *_waits(seen, sides)]
+    for count in common_counts(counts):
+        values = sides.counted(count)
+        if values is None or not _is_more(*values) or is_undecided(count):
+            continue
+        more, less = values
+        share = (
+            _COST_NS.get(count.name, 0.0) * (more - less) / sides.difference
+            if count.group in {"simulated", HARDWARE}
+            else 0.0
+        )
+        share = share or costs.of(count) * (more - less) / more
+        found.append((share, f"{amount(more)} {_unit(count)} per operation (other variant: {amount(less)})"))
+    for each in calls(counts):
+        more, less = sides.order(each.baseline, each.candidate)
+        if _is_more(more, less):
+            other = f" (other variant: {'at most ' if each.bounded else ''}{amount(less)})"
+            if split.other_libraries and is_library(each.frame) and not (less and not each.bounded):
+                other = ""  # the other library may do the same work in functions of its own
+            text = f"{amount(more)} calls of {each.name} per operation{other}"
+            found.append((costs.named({each.name}) * (more - less) / more, text))
+    kept = sorted((one for one in found if one[0] >= LEAST_SHARE), key=lambda one: -one[0])[:MOST_EVIDENCE]
+    return tuple(text for _, text in kept)
+
+
+class _Costs:
+    """The shares of the difference in functions that belong to counts."""
+
+    def __init__(self, split: TimeSplit) -> None:
+        self._split, self._whole = split, split.functions.total.difference
+
+    def of(self, count: Count) -> float:
+        """Return the share of the functions in which a count arises; 0 if it is not known which those are."""
+        match count.group:
+            case "system calls":
+                name = f"{SYSTEM_CALL}{common_call(count.name)}"
+                return self._most(lambda one: one.frame.object == KERNEL and one.frame.symbol == name)
+            case "faults":
+                return self._most(lambda one: one.frame == FAULTING)
+            case "allocations":
+                return self.named(_ALLOCATING)
+            case "copies":
+                return self.named(_COPYING)
+            case "switches" if count.name == COUNTERS["nvcsw"]:
+                return (
+                    sum(waits for frame, waits in self._split.waits.items() if frame.symbol.startswith(SYSTEM_CALL))
+                    / self._whole
+                )
+        return 0.0
+
+    def named(self, names: set[str]) -> float:
+        """Return the share of the function outside the kernel with one of these names that has most of the difference."""
+        return self._most(lambda one: one.frame.object != KERNEL and plain_name(one.frame.symbol) in names)
+
+    def in_user_mode(self) -> float:
+        """Return the share of code outside the kernel."""
+        return (
+            sum(one.own.difference for one in self._split.functions.frames if one.frame.object != KERNEL) / self._whole
+        )
+
+    def _most(self, fits: Callable[[FrameDifference], bool]) -> float:
+        shares = (one.inclusive.difference / self._whole for one in self._split.functions.frames if fits(one))
+        return max(shares, default=0.0)
+
+
+def _is_more(more: float, less: float) -> bool:
+    """Return whether two counts differ by what can be read."""
+    return more - less >= LEAST_EXCESS * more and amount(more) != amount(less)
+
+
+def is_undecided(count: Count) -> bool:
+    """Return whether the interval of a ratio of medians contains 1."""
+    return count.interval is not None and count.interval[0] <= 1 <= count.interval[1]
+
+
+def _unit(count: Count) -> str:
+    return f"allocations {count.name}" if count.name.startswith("of ") else count.name
+
+
+def _instructions(
+    seen: RowMeasurements, counts: Sequence[Count], sides: Sides, costs: _Costs
+) -> Iterator[tuple[float, str]]:
+    """Yield how the instructions compare, if code outside the kernel has its share of the difference."""
+    found = {(each.group, each.name): each for each in counts}
+    values = sides.counted(found.get(("instructions", "all")))
+    if values is None or not all(values):
+        return
+    (more, less), share = values, costs.in_user_mode()
+    between = f"{amount(more)} instructions per operation (other variant: {amount(less)})"
+    if more / less > 1 + SAME:
+        yield share, between
+        return
+    several = any(run.elapsed is not None and run.elapsed.most_threads > 1 for run in seen.runs)
+    hidden = [_UNSEEN, *(["false sharing of cache lines"] if several else [])]
+    least = LEAST_SHARE * sides.difference
+    known = any(
+        (pair := sides.counted(count)) is not None and (pair[0] - pair[1]) * _COST_NS.get(count.name, 0.0) >= least
+        for count in counts
+        if count.group in {"simulated", HARDWARE}
+    )
+    huge = _pages(found, sides)
+    why = "" if known else f"; {huge}" if huge else f"; no count shows why; possible: {', '.join(hidden)}"
+    yield share, f"{between}: {'as many' if more / less >= 1 - SAME else 'fewer'}, which take longer{why}"
+
+
+def _pages(counts: Mapping[tuple[str, str], Count], sides: Sides) -> str:
+    """Return how much memory is in huge pages if the slower variant has a relevant part of its memory less in them; else nothing."""
+    resident, huge = (sides.counted(counts.get((MEMORY, name))) for name in (RESIDENT, HUGE))
+    if resident is None or huge is None or huge[1] - huge[0] < max(LEAST_HUGE_BYTES, LEAST_HUGE * resident[1]):
+        return ""
+    slow, fast = (
+        f"{quantity(each, 'B')} of {quantity(whole, 'B')}" for each, whole in zip(huge, resident, strict=True)
+    )
+    return f"{slow} are in huge pages (other variant: {fast}), consistent with more misses of the TLB"
+
+
+def _waits(seen: RowMeasurements, sides: Sides) -> Iterator[tuple[float, str]]:
+    """Yield what ended the waits that the slower variant has more of."""
+    runs = [run_of(seen, "waits", reference.variant) for reference in seen.references]
+    if runs[0] is None or runs[1] is None:
+        return
+    slow, fast = (runs[0], runs[1]) if sides.swapped else (runs[1], runs[0])
+    others = {(each.reason, each.whose): each for each in fast.waits}
+    for each in slow.waits:
+        other = others.get((each.reason, each.whose))
+        more_ns = each.total_ns - (other.total_ns if other else 0.0)
+        against = f"{amount(other.waits)}, {duration(other.total_ns)}" if other else "none"
+        yield (
+            more_ns / sides.difference,
+            f"{amount(each.waits)} waits per operation, {duration(each.total_ns)} in all threads together, each "
+            f"{duration(each.short_ns)} to {duration(each.long_ns)}, ended by {each.text()} (other variant: {against})",
+        )
+
+
+def processor_taken(seen: RowMeasurements, sides: Sides) -> str:
+    """Return who had the processor that the slower variant's threads were ready for; empty if it was not recorded."""
+    run = run_of(seen, "waits", seen.references[0 if sides.swapped else 1].variant)
+    taken = sorted(run.taken if run else (), key=lambda each: -each.total_ns)[:3]
+    return ", ".join(f"{each.whose} for {duration(each.total_ns)}" for each in taken)

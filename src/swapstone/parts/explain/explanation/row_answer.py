@@ -1,0 +1,328 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Why a row differs: the functions that account for it, the counts that obey them, and what is not known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import msgspec
+
+from swapstone.core.comparison.profile_difference import BELOW, LEAST_SHARE, NO_STACK, SMALLEST_SHARE, FrameDifference
+from swapstone.core.comparison.rows import AGAINST_BASELINE, MEDIANS_ALPHA
+from swapstone.core.model.number_text import ratio
+from swapstone.core.model.profile import KERNEL, NAMELESS, OWN_OBJECT, Frame
+from swapstone.core.stats import median_contrast
+from swapstone.parts.explain.explanation.amounts import amount, duration, percent, signed, span
+from swapstone.parts.explain.explanation.call_names import common_counts
+from swapstone.parts.explain.explanation.count_costs import (
+    Sides,
+    counts_of,
+    distance,
+    evidence,
+    is_undecided,
+    processor_taken,
+    reference_values,
+)
+from swapstone.parts.explain.explanation.profile_formats import FAULTING, SYSTEM_CALL
+from swapstone.parts.explain.explanation.time_split import TimeSplit, split_problem, time_split
+from swapstone.parts.explain.model.explanation import (
+    EXCLUDED,
+    HARDWARE,
+    CallerTime,
+    Count,
+    Explanation,
+    FunctionTime,
+    RowMeasurements,
+    TimeByFunction,
+)
+from swapstone.parts.explain.model.variant_label import short_label
+
+MOST_FUNCTIONS, MOST_CALLERS = 40, 3
+"""Of an explanation."""
+
+DRIFT = 0.15
+"""Relative deviation of the reference runs' difference from the record's, above which a caveat is added."""
+
+LEAST_NAMELESS = 0.05
+"""Share of the difference in code without a name that is stated."""
+
+_LEAST_RATIO = 1.2
+"""Of counts that differ, where no profile shows their cost."""
+
+_LARGEST_RATIO = 1e9
+"""Larger ratios only occur in forged evidence."""
+
+_LIMITS = ("lost", "strace", "wanted", "cachegrind", "recorded no event")
+"""Words of those notes of instruments that are limits: something was not measured, or by other means."""
+
+
+def explain(seen: RowMeasurements) -> Explanation:
+    """Explain the difference of a row by its functions and counts.
+
+    Args:
+        seen: the measurements of both variants.
+    """
+    counts, split = counts_of(seen), time_split(seen)
+    if seen.no_result and (split is None or split.interval is None or not split.is_decided):
+        seen = msgspec.structs.replace(seen, differs=False)
+    time = None if split is None else _time(split, named=seen.differs)
+    return Explanation(
+        place=seen.place,
+        counts=counts,
+        time=time,
+        sentence=_sentence(seen, time),
+        evidence=evidence(seen, counts, split)
+        if split is not None and seen.differs and split.is_decided and split.functions.total.difference
+        else (),
+        unknown=tuple(_unknown(seen, counts, split)),
+        differs=seen.differs,
+        no_result=seen.no_result,
+    )
+
+
+def _time(split: TimeSplit, *, named: bool) -> TimeByFunction:
+    found = split.functions
+    leading = found.leading() if named and split.is_decided else ()
+    least = SMALLEST_SHARE * abs(found.total.difference)
+    others = [
+        one
+        for one in found.frames
+        if one not in leading and (_size(one) >= least or (found.is_relevant(one) and not found.is_everywhere(one)))
+    ]
+    known = {one.frame: one for one in found.frames}
+    others.sort(key=lambda one: (not (one.interval and one.is_shown), -_size(one)))
+    return TimeByFunction(
+        metric=split.metric,
+        recorded=(split.recorded.baseline, split.recorded.candidate),
+        measured=(found.total.baseline, found.total.candidate),
+        ready=(split.ready.baseline, split.ready.candidate),
+        interval=split.interval,
+        samples=split.samples,
+        leading=len(leading),
+        spread=found.spread(),
+        functions=tuple(
+            _function(one, split.waits.get(one.frame, 0.0), known) for one in (*leading, *others)[:MOST_FUNCTIONS]
+        ),
+    )
+
+
+def _size(one: FrameDifference) -> float:
+    """Return the own difference; of a system call or a fault, which are one with what the kernel does for them, the inclusive one."""
+    entry = one.frame == FAULTING or (one.frame.object == KERNEL and one.frame.symbol.startswith(SYSTEM_CALL))
+    return abs((one.inclusive if entry else one.own).difference)
+
+
+def _function(one: FrameDifference, waiting: float, known: Mapping[Frame, FrameDifference]) -> FunctionTime:
+    callers = [(frame, each.difference) for frame, each in one.callers.items() if each.difference]
+    return FunctionTime(
+        symbol=one.frame.symbol,
+        object=one.frame.object,
+        baseline=one.inclusive.baseline,
+        candidate=one.inclusive.candidate,
+        own=one.own.difference,
+        waiting=waiting,
+        interval=one.interval,
+        callers=tuple(
+            CallerTime(symbol=frame.symbol, object=frame.object, difference=more)
+            for frame, more in callers[:MOST_CALLERS]
+        ),
+        program=_program_function(one, known),
+    )
+
+
+def _program_function(one: FrameDifference, known: Mapping[Frame, FrameDifference]) -> str:
+    """Return the program's function nearest to a function by the callers with the largest differences; empty if it is one, or none is."""
+    above: list[Frame] = []
+    frame = one.frame
+    while frame.object != OWN_OBJECT or frame.symbol == NAMELESS:
+        above.append(frame)
+        frame = next((each for each in known[frame].callers if each not in above), NO_STACK)
+        if frame == NO_STACK:
+            return ""
+    return frame.symbol if above else ""
+
+
+def function_text(symbol: str, where: str) -> str:
+    """Return a function with its file, as a sentence has it: ``read (system call)``, ``libz.so.1, below compress2``."""
+    frame = Frame(symbol=symbol, object=where)
+    if frame == FAULTING:
+        return "page faults (kernel)"
+    if frame == NO_STACK:
+        return "code without a stack"
+    if where == KERNEL and symbol.startswith(SYSTEM_CALL):
+        return f"{symbol.removeprefix(SYSTEM_CALL)} (system call)"
+    file = {KERNEL: "kernel", OWN_OBJECT: "program"}.get(where, where)
+    if symbol == NAMELESS:
+        return f"{file}, code without a name"
+    if symbol.startswith(BELOW):
+        return f"{file}, {symbol}"
+    return symbol if where == OWN_OBJECT else f"{symbol} ({file})"
+
+
+def named(explanation: Explanation) -> tuple[str, ...]:
+    """Return the functions with `LEAST_SHARE` of the difference or more, as sentences have them, and the sentences about counts."""
+    time = explanation.time
+    whole = time.measured[1] - time.measured[0] if time else 0.0
+    functions = (
+        [one for one in time.functions if (one.candidate - one.baseline) / whole >= LEAST_SHARE]
+        if time and whole
+        else []
+    )
+    return (*(function_text(one.symbol, one.object) for one in functions), *explanation.evidence)
+
+
+def _sentence(seen: RowMeasurements, time: TimeByFunction | None) -> str:
+    """Return which functions account for a row's difference.
+
+    For example: b_malloc_big1 takes 11.6 ms (cpu) with musl instead of 3.50 ms with glibc: malloc (C library), called by pass, takes
+    7.90 ms more, 98 % of the difference (90 to 106 %).
+    """
+    place = seen.place
+    baseline, candidate = short_label(place.baseline), short_label(place.candidate)
+    if not seen.differs:
+        medians = f"no difference between the medians of {candidate} and {baseline} on {place.workload}"
+        if time and time.interval and not time.interval[0] <= 0 <= time.interval[1]:
+            low, high = map(signed, time.interval)
+            return (
+                f"Too few pairs: the record decides {medians}, but the runs now differ by "
+                f"{signed(time.measured[1] - time.measured[0])} ({low} to {high})."
+            )
+        decided = "has no result, and its runs now decide" if seen.no_result else "decides"
+        return f"There is nothing to explain: the record {decided} {medians}."
+    if time is None:
+        return f"Which function accounts for the difference of {place.workload} is not known: {_no_time(seen)}."
+    start = (
+        f"{place.workload} takes {duration(time.recorded[1])} ({time.metric}) with {candidate} instead of "
+        f"{duration(time.recorded[0])} with {baseline}{_ratio(seen)}"
+    )
+    whole = time.measured[1] - time.measured[0]
+    if time.interval is not None and time.interval[0] <= 0 <= time.interval[1]:
+        return f"{start}: which function accounts for it is not known, because the runs now show no difference."
+    if not whole:
+        return f"{start}: no function accounts for it."
+    if not time.leading:
+        return f"{start}: the difference is spread over {time.spread} functions, and no three of them have 80 % of it."
+    texts = [_leading(one, whole) for one in time.functions[: time.leading]]
+    together = sum(one.candidate - one.baseline for one in time.functions[: time.leading]) / whole
+    return f"{start}: {'; '.join(texts)}{f'; together {percent(together)}' if len(texts) > 1 else ''}."
+
+
+def _leading(one: FunctionTime, whole: float) -> str:
+    more = one.candidate - one.baseline
+    share = percent(more / whole)
+    if one.interval is not None:
+        low, high = sorted(end / whole for end in one.interval)
+        share += f" of the difference ({span((low, high))})"
+    else:
+        share += " of the difference"
+    first = one.callers[0] if one.callers and not one.symbol.startswith(BELOW) else None
+    caller = f", called by {function_text(first.symbol, first.object)}," if first else ""
+    if one.program and one.symbol != f"{BELOW}{one.program}" and (first is None or first.symbol != one.program):
+        caller = f"{caller or ','} below {one.program},"
+    below = one.object == KERNEL or abs(one.own) >= abs(more) / 2
+    verb = "waits" if abs(one.waiting) >= abs(more) / 2 else "takes"
+    return (
+        f"{function_text(one.symbol, one.object)}{caller} {'' if below else 'with what it calls '}{verb} {duration(abs(more))} "
+        f"{'more' if more > 0 else 'less'}, {share}"
+    )
+
+
+def _ratio(seen: RowMeasurements) -> str:
+    """Return the ratio of the medians of candidate and baseline with its interval; empty if it is not known."""
+    recorded = all(reference.time_ns is not None for reference in seen.references)
+    found = seen.medians if recorded else None
+    values = None if recorded else reference_values(seen, seen.ledger_metric)
+    if values is not None and values.min() > 0:
+        made = median_contrast(values, AGAINST_BASELINE, MEDIANS_ALPHA, ratio=True)
+        found = None if made.interval is None else (made.effect, made.interval.low, made.interval.high)
+    if found is None or not all(1 / _LARGEST_RATIO < each < _LARGEST_RATIO for each in found):
+        return ""
+    effect, low, high = found
+    return f" (ratio {ratio(effect)}, {ratio(low)} to {ratio(high)})"
+
+
+def _no_time(seen: RowMeasurements) -> str:
+    missing = next(
+        (f"on-cpu is unavailable: {each.reason.rstrip('.')}" for each in seen.missing if each.instrument == "on-cpu"),
+        "",
+    )
+    return split_problem(seen) or missing or "there is no on-CPU profile of both variants"
+
+
+def _unknown(seen: RowMeasurements, counts: Sequence[Count], split: TimeSplit | None) -> Iterator[str]:
+    """Yield the limits of an explanation, a sentence each: first what was not measured."""
+    if seen.no_result:
+        yield (
+            f"The record has no result of this row: {seen.no_result.rstrip('.')}. The difference is that of {seen.references[0].runs} runs "
+            "of each variant without an instrument, made now."
+        )
+    for missing in seen.missing:
+        # Most machines have no counters; what they would add is stated where it matters.
+        if missing.instrument != HARDWARE and missing.reason != EXCLUDED:
+            yield f"{missing.instrument} is unavailable: {missing.reason.rstrip('.')}." + (
+                f" To enable it: {missing.remedy}." if missing.remedy else ""
+            )
+    if split is None:
+        if seen.differs:
+            yield _uncosted(seen, common_counts(counts))
+        if problem := split_problem(seen):
+            yield f"The profile is refused: {problem}."
+    else:
+        yield from _of_split(seen, split)
+    for run in seen.runs:
+        if notes := [note for note in run.notes if any(word in note for word in _LIMITS)]:
+            yield f"{run.instrument} on {short_label(run.variant)}: {'; '.join(notes)}."
+
+
+def _uncosted(seen: RowMeasurements, counts: Sequence[Count]) -> str:
+    """Return the counts that differ most, whose cost is not known, or of what was counted that none differs."""
+    base, candidate = seen.references
+    sides = Sides(candidate.recorded < base.recorded, 0.0)
+    counted = list(dict.fromkeys(each.group for each in counts if sides.counted(each) is not None))
+    if not counted:
+        return "Nothing was counted of both variants."
+    least = [
+        each
+        for each in counts
+        if (pair := sides.counted(each)) and pair[0] >= _LEAST_RATIO * pair[1] and not is_undecided(each)
+    ]
+    least.sort(key=lambda each: -distance(each))
+    texts = [
+        f"{amount(pair[0])} {each.name} (other variant: {amount(pair[1])})"
+        for each in least[:3]
+        if (pair := sides.counted(each))
+    ]
+    if texts:
+        return f"What these counts of an operation cost is not known: {', '.join(texts)}."
+    return f"Of what was counted ({', '.join(counted)}), the slower variant has nothing 20 % more often."
+
+
+def _of_split(seen: RowMeasurements, split: TimeSplit) -> Iterator[str]:
+    found = split.functions
+    ready, difference = split.ready.difference, found.total.difference
+    now, recorded = difference + ready, split.recorded.difference
+    if recorded and abs(now - recorded) > DRIFT * abs(recorded):
+        yield (
+            f"The runs now differ by {duration(abs(now))}{'' if now * recorded > 0 else ' in the other direction'}, those of the record by "
+            f"{duration(abs(recorded))}: the machine or its load has changed. The shares are of the runs now."
+        )
+    if abs(ready) >= LEAST_SHARE * abs(now):
+        who = processor_taken(seen, Sides(ready < 0, abs(ready)))
+        taken = f"taken by {who}" if who else "and it is not known who had it"
+        yield f"{signed(ready)} is time ready without a processor, {taken}; the shares are of the rest."
+    if split.interval is None:
+        yield "The shares have no intervals: the measurements of several runs were not kept apart, or there were too few runs."
+    elif not split.is_decided:
+        low, high = map(duration, split.interval)
+        yield f"The runs now decide no difference: its interval, {low} to {high}, contains 0. More pairs would narrow it."
+    if not difference or not seen.differs or not split.is_decided:
+        yield from split.notes
+        return
+    nameless = sum(one.own.difference for one in found.frames if _is_nameless(one.frame)) / difference
+    if abs(nameless) >= LEAST_NAMELESS:
+        yield f"{percent(nameless)} of the difference is in code without a name."
+    yield from split.notes
+
+
+def _is_nameless(frame: Frame) -> bool:
+    return frame == NO_STACK or frame.symbol == NAMELESS or frame.symbol.startswith(BELOW)

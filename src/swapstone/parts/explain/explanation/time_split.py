@@ -1,0 +1,373 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The difference of a row in time by function, on a processor and waiting, with intervals by a bootstrap over whole runs."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from swapstone.core.comparison.profile_difference import (
+    NO_STACK,
+    ProfileDifference,
+    Weights,
+    counted_frames,
+    difference,
+)
+from swapstone.core.model.number_text import fixed
+from swapstone.core.model.profile import KERNEL, Frame, Profile, ProfileRun, Stack
+from swapstone.core.stats.mean_ratio import student_quantile
+from swapstone.parts.explain.explanation.profile_formats import aligned, have_other_libraries, waiting_stack
+from swapstone.parts.explain.model.explanation import (
+    NO_PROCESSOR_FRAME,
+    ElapsedTime,
+    InstrumentResult,
+    Reference,
+    RowMeasurements,
+)
+from swapstone.parts.explain.model.variant_label import short_label
+
+Floats = NDArray[np.float64]
+Interval = tuple[float, float]
+
+WALL = "wall"
+READY = (NO_PROCESSOR_FRAME,)
+ERROR = 0.05
+"""Error rate of the intervals of `SHOWN_FUNCTIONS` functions together (Bonferroni)."""
+SHOWN_FUNCTIONS = 8
+REPLICATES = 1000
+LEAST_RUNS = 4
+"""With fewer runs there are no intervals."""
+_SEED = 20  # fixed: the same evidence has the same intervals
+_LEAST_SHARE, _MOST_FUNCTIONS = 0.01, 200
+"""Of the functions that get intervals."""
+
+TICK_NS = 1e7
+"""The kernel divides processor time into user and system time by what ran at its ticks. With CONFIG_HZ=100 a tick takes 10 ms; most
+kernels have shorter ones, and those with VIRT_CPU_ACCOUNTING_GEN need none."""
+
+LEAST_TICKS = 30
+"""With fewer ticks in all reference runs the division is not checked."""
+
+ALLOWED = 0.15
+"""Difference of the two shares that is no contradiction: time in interrupts is counted differently, and a run under perf has others."""
+
+DEVIATIONS = 4.0
+
+
+@dataclasses.dataclass(frozen=True)
+class TimeSplit:
+    """The difference of a row in time, by function. All times are of an operation, in ns.
+
+    Attributes:
+        metric: the time, ``wall`` or ``cpu``.
+        recorded: in the record; as `functions` has it, if the row is of another metric.
+        functions: of the reference runs, divided as the runs under instruments were: their time on a processor and waiting.
+        ready: the rest of their time, in which threads were ready and had no processor.
+        waits: the waiting part of each function's inclusive difference.
+        interval: of the difference of all functions together; None with fewer than `LEAST_RUNS` runs of anything.
+        samples: of processor time, baseline and candidate.
+        notes: limits.
+        other_libraries: whether the variants have different C libraries.
+    """
+
+    metric: str
+    recorded: Weights
+    functions: ProfileDifference
+    ready: Weights
+    waits: Mapping[Frame, float]
+    interval: Interval | None
+    samples: tuple[int, int]
+    notes: tuple[str, ...]
+    other_libraries: bool
+
+    @property
+    def is_decided(self) -> bool:
+        """Return whether the runs now show a difference on a processor or waiting."""
+        return self.interval is None or not self.interval[0] <= 0 <= self.interval[1]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Side:
+    """One variant: its runs without an instrument, its stacks on a processor and waiting, and how its elapsed time is divided."""
+
+    reference: Reference
+    running: Profile
+    waiting: Profile | None
+    elapsed: ElapsedTime | None
+
+    def values(self, metric: str) -> Floats:
+        return np.asarray(dict(self.reference.values).get(metric, ()), dtype=np.float64)
+
+    def runs(self, metric: str) -> int:
+        """Return the smallest number of runs of which anything is computed; 0 if its times were not kept of each run."""
+        lengths = {len(self.values(name)) for name in ({metric} if self.waiting is None else {WALL, "cpu"})}
+        elapsed = () if self.elapsed is None else (len(self.elapsed.runs), len(self.elapsed.waits.runs))
+        return min((*lengths, len(self.running.runs), *elapsed)) if len(lengths) == 1 else 0
+
+    def shares(self, cpu_share: Floats | float, ran: Floats | float, spent: Floats | float) -> Floats:
+        """Return the share of the time in which a thread ran.
+
+        CPU time comes from the reference runs, which perf does not slow down. Of several threads only the share of it in which one ran
+        alone, which is elapsed time too, comes from the recording.
+        """
+        alone = np.where(np.asarray(spent) > 0, np.asarray(ran) / np.maximum(spent, 1e-9), 1.0)
+        return np.asarray(np.minimum(1.0, cpu_share * alone), dtype=np.float64)
+
+
+def run_of(seen: RowMeasurements, instrument: str, variant: str) -> InstrumentResult | None:
+    """Return the result of an instrument for a variant."""
+    return next((run for run in seen.runs if run.instrument == instrument and run.variant == variant), None)
+
+
+def time_split(seen: RowMeasurements) -> TimeSplit | None:
+    """Return the difference of a row by function.
+
+    The time of the runs without an instrument is divided as the instruments measured: off-CPU for running, waiting and runnable time,
+    on-CPU for the running time. Time that an instrument adds is not counted.
+
+    Returns:
+        None without an on-CPU profile of both variants, or if one contradicts the kernel's own counters (`split_problem`).
+    """
+    before, after = (_measured(seen, reference) for reference in seen.references)
+    if split_problem(seen) or before is None or after is None:
+        return None
+    first, second, cut = aligned(before.running, after.running)
+    notes = list(cut[1:])
+    if before.waiting is not None and after.waiting is not None:
+        both = (side.mapped(waiting_stack) for side in (before.waiting, after.waiting))
+        before_waits, after_waits, cut = aligned(*both)
+        before, after = (
+            dataclasses.replace(side, waiting=waits) for side, waits in ((before, before_waits), (after, after_waits))
+        )
+        notes += [f"Of the waits: {note}" for note in cut[1:]]
+        if before.elapsed is None or after.elapsed is None:
+            notes.append("There is no off-CPU profile of both variants, so waits have no function.")
+        elif max(before.elapsed.most_threads, after.elapsed.most_threads) > 1:
+            notes.append(
+                "Elapsed time is divided among the threads that are active at the same time, as the off-CPU runs measured it."
+            )
+    sides = [dataclasses.replace(side, running=running) for side, running in ((before, first), (after, second))]
+    metric = seen.ledger_metric
+    pairs = [_parts(side, metric) for side in sides]
+    functions = difference(*(_joined(parts, notes) for parts in pairs))
+    waits = difference(*(_joined(parts[1:], ()) for parts in pairs))
+    ready = Weights(*(_ready(parts) for parts in pairs))
+    now = (functions.total.baseline + ready.baseline, functions.total.candidate + ready.candidate)
+    recorded = [each if side.time_ns is None else side.time_ns for side, each in zip(seen.references, now, strict=True)]
+    intervals, whole = _intervals(sides, functions, metric)
+    return TimeSplit(
+        metric=metric,
+        recorded=Weights(*recorded),
+        functions=functions.with_intervals(intervals),
+        ready=ready,
+        waits={one.frame: one.inclusive.difference for one in waits.frames},
+        interval=whole,
+        samples=(before.running.samples, after.running.samples),
+        notes=tuple(dict.fromkeys(notes)),
+        other_libraries=have_other_libraries(before.running, after.running),
+    )
+
+
+def _measured(seen: RowMeasurements, reference: Reference) -> _Side | None:
+    """Return what was measured of one side; None without an on-CPU profile."""
+    on_cpu, off_cpu = (run_of(seen, instrument, reference.variant) for instrument in ("on-cpu", "off-cpu"))
+    if on_cpu is None or on_cpu.profile is None:
+        return None
+    if seen.ledger_metric != WALL:
+        return _Side(reference, on_cpu.profile, None, None)
+    elapsed = off_cpu.elapsed if off_cpu is not None else None
+    if elapsed is not None and elapsed.most_threads > 1 and not elapsed.cpu_ns:
+        elapsed = None  # of a version that did not store how much of it one thread ran alone
+    waits = None if elapsed is None else _with_ready(elapsed)
+    if waits is None or not waits.total:
+        runs = (ProfileRun(samples=0, weights=((0, 1.0),)),) * (len(elapsed.runs) if elapsed else 0)
+        waits = Profile.of({(NO_STACK,): 1.0}, kind="off-cpu", unit="ns", operations=1.0, runs=runs)
+    return _Side(reference, on_cpu.profile, waits, elapsed)
+
+
+def _with_ready(elapsed: ElapsedTime) -> Profile:
+    """Return the waits, with a stack for the time in which threads were ready and had no processor."""
+    waits, place = elapsed.waits, len(elapsed.waits.stacks)
+    frames = (*waits.frames, NO_PROCESSOR_FRAME)
+    stacks = (*waits.stacks, Stack(frames=(len(frames) - 1,), weight=elapsed.ready_ns))
+    ready = [each.ready_ns for each in elapsed.runs] or [0.0] * len(waits.runs)
+    runs = (
+        ProfileRun(samples=run.samples, weights=(*run.weights, (place, spent)))
+        for run, spent in zip(waits.runs, ready, strict=False)
+    )
+    return msgspec.structs.replace(waits, frames=frames, stacks=stacks, runs=tuple(runs))
+
+
+def _parts(side: _Side, metric: str) -> list[tuple[Profile, float]]:
+    """Return the stacks on a processor, and waiting, each with the time of all of them."""
+    metrics, elapsed = dict(side.reference.metrics), side.elapsed
+    total, wall = metrics.get(metric, 0.0), metrics.get(WALL, 0.0)
+    cpu_share = metrics.get("cpu", 0.0) / wall if wall else 1.0
+    running = (
+        1.0
+        if side.waiting is None
+        else float(side.shares(cpu_share, *((elapsed.running_ns, elapsed.cpu_ns) if elapsed else (0.0, 0.0))))
+    )
+    waits = [] if side.waiting is None else [(side.waiting, (1 - running) * total)]
+    return [(side.running, running * total), *waits]
+
+
+def _ready(parts: Sequence[tuple[Profile, float]]) -> float:
+    """Return the time in which threads were ready and had no processor."""
+    return sum(
+        weight * time_ns / (profile.total or 1.0)
+        for profile, time_ns in parts
+        for frames, weight in profile.weighted()
+        if frames == READY
+    )
+
+
+def _joined(parts: Sequence[tuple[Profile, float]], notes: Sequence[str]) -> Profile:
+    """Return one profile of an operation's time on a processor and waiting."""
+    found: dict[tuple[Frame, ...], float] = {}
+    for profile, time_ns in parts:
+        for frames, weight in profile.weighted():
+            if frames != READY:
+                found[frames] = found.get(frames, 0.0) + weight * time_ns / (profile.total or 1.0)
+    return Profile.of(found, kind="time", unit="ns", operations=1.0, notes=tuple(notes))
+
+
+def _intervals(
+    sides: Sequence[_Side], functions: ProfileDifference, metric: str
+) -> tuple[dict[Frame, Interval], Interval | None]:
+    """Return the intervals of functions' inclusive differences, and of the whole difference.
+
+    The runs of each kind are resampled: those without an instrument as pairs of both sides, because both took turns; those under an
+    instrument of each side by itself. The standard error is that of the replicates, or that of counting samples (Poisson) where that is
+    larger: equal counts in a few runs are no proof of an exact share. Student's quantile is of the smallest number of runs.
+    """
+    groups = min(side.runs(metric) for side in sides)
+    if groups < LEAST_RUNS:
+        return {}, None
+    least = _LEAST_SHARE * abs(functions.total.difference)
+    chosen = sorted(functions.frames, key=lambda one: -abs(one.inclusive.difference))[:_MOST_FUNCTIONS]
+    places = {one.frame: n for n, one in enumerate(one for one in chosen if abs(one.inclusive.difference) >= least)}
+    middles = {one.frame: one.inclusive.difference for one in chosen}
+    chance = np.random.default_rng(_SEED)
+    lengths = [len(side.values(metric)) for side in sides]
+    common = chance.integers(0, lengths[0], (REPLICATES, lengths[0])) if lengths[0] == lengths[1] else None
+    made = [_replicates(side, metric, places, chance, common) for side in sides]
+    factor = groups / (groups - 1)  # the standard deviation of a resampled mean is too small by its root
+    apart, counting = made[1][0] - made[0][0], made[0][1] + made[1][1]
+    spreads = np.sqrt(np.maximum(apart.var(axis=0) * factor, counting))
+    reach = student_quantile(groups - 1, ERROR / SHOWN_FUNCTIONS) * spreads
+    whole, half = functions.total.difference, student_quantile(groups - 1, ERROR) * float(spreads[-1])
+    found = {frame: (middles[frame] - float(reach[n]), middles[frame] + float(reach[n])) for frame, n in places.items()}
+    return found, (whole - half, whole + half)
+
+
+def _replicates(
+    side: _Side,
+    metric: str,
+    places: Mapping[Frame, int],
+    chance: np.random.Generator,
+    common: NDArray[np.int64] | None,
+) -> tuple[Floats, Floats]:
+    """Return the inclusive times of functions by replicate, of all last, and the variance of each that follows from counting samples."""
+    number = len(side.values(metric))
+    chosen = chance.integers(0, number, (REPLICATES, number)) if common is None else common
+    total = np.median(side.values(metric)[chosen], axis=1)
+    weights = _by_run(side.running, places)
+    shares = _shares(_draws(chance, len(weights)) @ weights)
+    waits, ran, spent = np.zeros_like(shares), np.zeros(REPLICATES), np.zeros(REPLICATES)
+    if side.waiting is not None:
+        waited = _by_run(side.waiting, places)
+        drawn = _draws(chance, len(waited))
+        waits = _shares(drawn @ waited)
+        if side.elapsed is not None:
+            ran, spent = (
+                drawn @ np.asarray([getattr(run, name) for run in side.elapsed.runs])
+                for name in ("running_ns", "cpu_ns")
+            )
+    running = np.ones(REPLICATES)
+    if side.waiting is not None:
+        cpu = np.median(side.values("cpu")[chosen], axis=1)
+        running = side.shares(cpu / np.maximum(total, 1e-9), ran, spent)
+    times = (shares * running[:, None] + waits * (1 - running)[:, None]) * total[:, None]
+    # Of N samples of a total T, a function with the share p has the variance p (1 - p) T^2 / N.
+    share, whole = shares.mean(axis=0), float((running * total).mean())
+    return times, share * (1 - share) * whole**2 / max(1, side.running.samples)
+
+
+def _by_run(profile: Profile, places: Mapping[Frame, int]) -> Floats:
+    """Return the inclusive weights of functions by run, then of all functions together, then of all stacks.
+
+    A profile without runs counts as one.
+    """
+    every = len(places)
+    columns = [
+        [every + 1]
+        if frames == READY
+        else [*{places[each] for each in counted_frames(frames) if each in places}, every, every + 1]
+        for frames, _ in profile.weighted()
+    ]
+    runs = [run.weights for run in profile.runs] or [tuple((n, stack.weight) for n, stack in enumerate(profile.stacks))]
+    found = np.zeros((len(runs), len(places) + 2))
+    for number, weights in enumerate(runs):
+        for stack, weight in weights:
+            found[number, columns[stack]] += weight
+    return found
+
+
+def _draws(chance: np.random.Generator, runs: int) -> Floats:
+    """Return how often each run occurs in each replicate."""
+    return chance.multinomial(runs, [1 / runs] * runs, REPLICATES).astype(np.float64)
+
+
+def _shares(weights: Floats) -> Floats:
+    """Return all columns but the last, over the last."""
+    parts, whole = weights[:, :-1], weights[:, -1:]
+    return np.divide(parts, whole, out=np.zeros_like(parts), where=whole > 0)
+
+
+def split_problem(seen: RowMeasurements) -> str:
+    """Return how a profile contradicts the kernel's counters; empty if none does, or if that can't be checked.
+
+    A profile without samples of the kernel would attribute all of its time to the program.
+    """
+    return next((text for each in seen.references if (text := _problem(seen, each))), "")
+
+
+def _problem(seen: RowMeasurements, reference: Reference) -> str:
+    run, counted = run_of(seen, "on-cpu", reference.variant), system_share(reference)
+    if run is None or run.profile is None or counted is None or not run.profile.samples:
+        return ""
+    (share, ticks), sampled = counted, kernel_share(run.profile)
+    spread = math.sqrt(0.25 * (1 / run.profile.samples + 1 / ticks))  # of a share of a half, the largest
+    if abs(sampled - share) <= ALLOWED + DEVIATIONS * spread:
+        return ""
+    return (
+        f"the profile of {short_label(reference.variant)} has {fixed(100 * sampled, 0)} % of its samples in the kernel, but by the "
+        f"kernel's own counters {fixed(100 * share, 0)} % of the processor time is system time"
+    )
+
+
+def kernel_share(profile: Profile) -> float:
+    """Return the share of samples whose innermost function is the kernel's."""
+    inside = sum(weight for frames, weight in profile.weighted() if frames and frames[-1].object == KERNEL)
+    return inside / profile.total if profile.total else 0.0
+
+
+def system_share(reference: Reference) -> tuple[float, float] | None:
+    """Return the share of system time in the processor time of the reference runs, and how many ticks decided it at least.
+
+    Returns:
+        None if it was not measured, or by fewer than `LEAST_TICKS`.
+    """
+    metrics = dict(reference.metrics)
+    spent = [metrics.get(name) for name in ("user", "system", "counted")]
+    if any(value is None or value < 0 for value in spent):
+        return None
+    user, system, counted = (value or 0.0 for value in spent)
+    ticks = counted * reference.runs / TICK_NS
+    return (system / (user + system), ticks) if ticks >= LEAST_TICKS and user + system > 0 else None

@@ -1,0 +1,368 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The answer about a row: the functions that lead, the counts that obey them, and what is not known."""
+
+from __future__ import annotations
+
+import random
+
+import msgspec
+import pytest
+
+from swapstone.core.model.profile import KERNEL, OWN_OBJECT, Frame
+from swapstone.core.report.render import terminal
+from swapstone.parts.explain.explanation.profile_formats import FAULTING
+from swapstone.parts.explain.explanation.row_answer import explain, function_text, named
+from swapstone.parts.explain.model.explanation import (
+    Explanation,
+    InstrumentResult,
+    MissingInstrument,
+    RowMeasurements,
+)
+from swapstone.parts.explain.model.wait_causes import DELAYED_ACK, EndedWaits, ProcessorTaken
+from swapstone.parts.explain.report.row_explanation import document_of, summary_of, time_rows
+from tests.unit.explanation.rows import (
+    BASE,
+    CANDIDATE,
+    FREE,
+    OWN,
+    READ,
+    SLEEP,
+    Amounts,
+    Stack,
+    counted,
+    drawn,
+    elapsed,
+    noisy,
+    reference,
+    result,
+    row,
+)
+
+FAULT = (*OWN, FAULTING, Frame(symbol="handle_mm_fault", object=KERNEL))
+STRLEN = (*OWN, Frame(symbol="__strlen_avx2", object="libc.so.6"))
+
+
+def test_the_function_that_leads_is_named_with_its_caller_share_and_interval() -> None:
+    chance = random.Random(1)
+    base, candidate = (drawn(chance, {OWN: 1.0}), [1e6] * 10), (drawn(chance, {OWN: 0.5, FREE: 0.5}), [2e6] * 10)
+    found = explain(row(base, candidate))
+    start = "w takes 2 ms (cpu) with musl instead of 1 ms with glibc: free (C library), called by work, takes "
+    assert found.sentence.startswith(start)
+    assert " more, 9" in found.sentence or " more, 10" in found.sentence
+    assert found.sentence.endswith("%).") and found.time is not None and found.time.leading == 1
+    turned = explain(row(candidate, base)).sentence
+    assert "w takes 1 ms (cpu) with musl instead of 2 ms with glibc" in turned and " less, " in turned
+
+
+def test_several_functions_lead_together() -> None:
+    more = {OWN: 10.0, FREE: 4.0, READ: 6.0}
+    found = explain(row(([{OWN: 10.0}], [100.0]), ([more], [200.0])))
+    assert found.sentence == (
+        "w takes 200 ns (cpu) with musl instead of 100 ns with glibc: read (system call), called by work, takes 60 ns more, 60 % of the "
+        "difference; free (C library), called by work, takes 40 ns more, 40 % of the difference; together 100 %."
+    )
+
+
+def test_a_difference_over_many_functions_is_spread() -> None:
+    below: dict[Stack, float] = {(OWN[0], Frame(symbol=name, object=OWN_OBJECT)): 10.0 for name in "abcdefgh"}
+    found = explain(row(([below], [100.0]), ([below], [200.0])))
+    assert found.sentence.endswith(": the difference is spread over 8 functions, and no three of them have 80 % of it.")
+
+
+def test_a_function_that_waits_is_said_to_wait() -> None:
+    seen = row(([{OWN: 1}], [1e6]), ([{OWN: 1}], [5e6]), metric="wall")
+    sides = [reference(each.variant, [dict(each.metrics)["wall"]], [1e6]) for each in seen.references]
+    waits = (
+        result("off-cpu", BASE, elapsed=elapsed([{}], 1e6)),
+        result("off-cpu", CANDIDATE, elapsed=elapsed([{SLEEP: 9}], 1e6)),
+    )
+    found = explain(msgspec.structs.replace(seen, references=(sides[0], sides[1]), runs=(*seen.runs, *waits)))
+    assert found.sentence.endswith(
+        ": nanosleep (system call), called by work, waits 4 ms more, 100 % of the difference."
+    )
+
+
+@pytest.mark.parametrize(
+    ("symbol", "where", "text"),
+    [
+        ("main", OWN_OBJECT, "main"),
+        ("deflate", "libz.so.1", "deflate (libz.so.1)"),
+        ("below compress2", "libz.so.1", "libz.so.1, below compress2"),
+        ("[unknown]", "libz.so.1", "libz.so.1, code without a name"),
+        ("[unknown]", OWN_OBJECT, "program, code without a name"),
+        ("__x64_sys_fsync", KERNEL, "fsync (system call)"),
+        ("clear_page", KERNEL, "clear_page (kernel)"),
+        (FAULTING.symbol, KERNEL, "page faults (kernel)"),
+        ("[no stack]", "[unknown]", "code without a stack"),
+    ],
+)
+def test_how_functions_are_named(symbol: str, where: str, text: str) -> None:
+    assert function_text(symbol, where) == text
+
+
+def test_the_first_screen_has_the_sentence_the_functions_what_is_not_known_and_the_next_step() -> None:
+    chance = random.Random(1)
+    below: dict[Stack, float] = {(*OWN, Frame(symbol=f"f{n}", object=OWN_OBJECT)): 0.05 for n in range(10)}
+    base = drawn(chance, {OWN: 0.5, **below}), noisy(chance, 1e6)
+    candidate = drawn(chance, {OWN: 0.2, FREE: 0.6, **dict.fromkeys(below, 0.02)}), noisy(chance, 3e6)
+    missing = (MissingInstrument(instrument="syscalls", reason="no tracefs", remedy="sudo x"),)
+    seen = msgspec.structs.replace(row(base, candidate), missing=missing)
+    found = explain(seen)
+    text = terminal.render(document_of(seen, found, record="/r"), terminal.Terminal(width=120))
+    assert text.startswith(found.sentence[:100]) and len(text.splitlines()) <= 30
+    assert "- syscalls is unavailable: no tracefs. To enable it: sudo x." in text
+    assert "swapstone profile /r cpu --only w --candidate libc=musl --on-cpu --open" in text
+    rows = time_rows(found)
+    assert len(rows) <= 9 and rows[0][0] == "free (C library)" and rows[-1][0] == "all of them (cpu)"
+    assert "Instruments" not in text  # they are on the page
+    summary = summary_of(found, ())
+    assert summary.paragraph == found.sentence and len(summary.ledger) == len(rows) + 1
+    assert summary.evidence == (("Not known", found.unknown),)
+
+
+def test_without_a_profile_it_is_not_known_which_function_and_what_the_counts_cost() -> None:
+    missing = (MissingInstrument(instrument="on-cpu", reason="the kernel refuses perf events", remedy="sudo sysctl x"),)
+    counts = counted(
+        "syscalls", {("system calls", "read"): 2.0}, {("system calls", "read"): 2.0, ("system calls", "mmap"): 64.0}
+    )
+    seen = row(([{OWN: 1}], [1.0]), ([{OWN: 1}], [2.0]))
+    seen = msgspec.structs.replace(seen, runs=counts, missing=missing)
+    found = explain(seen)
+    assert (found.time, found.evidence) == (None, ())
+    assert found.sentence == (
+        "Which function accounts for the difference of w is not known: on-cpu is unavailable: the kernel refuses perf events."
+    )
+    assert found.unknown == (
+        "on-cpu is unavailable: the kernel refuses perf events. To enable it: sudo sysctl x.",
+        "What these counts of an operation cost is not known: 64 mmap (other variant: 0).",
+    )
+    equal = msgspec.structs.replace(
+        seen, runs=counted("syscalls", {("system calls", "read"): 2.0}, {("system calls", "read"): 2.0})
+    )
+    assert (
+        "Of what was counted (system calls), the slower variant has nothing 20 % more often." in explain(equal).unknown
+    )
+    assert "Nothing was counted of both variants." in explain(msgspec.structs.replace(seen, runs=())).unknown
+    screen = terminal.render(document_of(seen, found, record="/r"), terminal.Terminal(width=120))
+    assert "swapstone doctor" in screen
+
+
+def test_a_row_without_a_difference_has_nothing_to_explain_or_too_few_pairs() -> None:
+    chance = random.Random(4)
+    sides = [(drawn(chance, {OWN: 1.0}), noisy(chance, 1e6)) for _ in range(2)]
+    found = explain(msgspec.structs.replace(row(sides[0], sides[1]), differs=False))
+    assert found.sentence == (
+        "There is nothing to explain: the record decides no difference between the medians of musl and glibc on w."
+    )
+    assert {each[3] for each in time_rows(found)} == {""} and found.evidence == ()
+    doubled = msgspec.structs.replace(row(sides[0], (drawn(chance, {FREE: 1.0}), noisy(chance, 2e6))), differs=False)
+    text = explain(doubled).sentence
+    assert text.startswith(
+        "Too few pairs: the record decides no difference between the medians of musl and glibc on w, but the runs now differ by +"
+    )
+    screen = terminal.render(document_of(doubled, explain(doubled), record="/r"), terminal.Terminal(width=120))
+    assert "swapstone compare --resume /r" in screen and "free" in screen
+
+
+@pytest.mark.parametrize("differs", [True, False])
+def test_a_row_without_a_result_is_explained_by_the_runs_now(*, differs: bool) -> None:
+    chance = random.Random(7)
+    after = (
+        (drawn(chance, {OWN: 0.25, FREE: 0.75}), noisy(chance, 4e6))
+        if differs
+        else (drawn(chance, {OWN: 1.0}), noisy(chance, 1e6))
+    )
+    seen = row((drawn(chance, {OWN: 1.0}), noisy(chance, 1e6)), after)
+    references = tuple(msgspec.structs.replace(each, time_ns=None, recorded=0.0) for each in seen.references)
+    found = explain(msgspec.structs.replace(seen, references=references, no_result="disturbed: others ran."))
+    assert found.differs is differs and found.no_result
+    assert found.unknown[0].startswith(
+        "The record has no result of this row: disturbed: others ran. The difference is that of"
+    )
+    if differs:
+        assert "free (C library), called by work, takes" in found.sentence
+    else:
+        assert found.sentence.startswith(
+            "There is nothing to explain: the record has no result, and its runs now decide"
+        )
+
+
+def test_runs_that_decide_no_difference_name_nothing() -> None:
+    chance = random.Random(3)
+    times = [chance.gauss(1e6, 2e5) for _ in range(10)], [chance.gauss(1.05e6, 2e5) for _ in range(10)]
+    seen = row((drawn(chance, {OWN: 1.0}), times[0]), (drawn(chance, {OWN: 0.8, FREE: 0.2}), times[1]))
+    found = explain(seen)
+    assert found.sentence.endswith(
+        "which function accounts for it is not known, because the runs now show no difference."
+    )
+    assert any(text.startswith("The runs now decide no difference") for text in found.unknown)
+    assert {each[3] for each in time_rows(found)} == {""}
+
+
+def test_runs_that_differ_from_the_record_are_a_limit() -> None:
+    seen = row(([{OWN: 1}], [1000.0]), ([{FREE: 1}], [3000.0]))
+    drifted = (seen.references[0], msgspec.structs.replace(seen.references[1], time_ns=9000.0))
+    found = explain(msgspec.structs.replace(seen, references=drifted))
+    assert any(text.startswith("The runs now differ by 2 us, those of the record by 8 us") for text in found.unknown)
+    assert not any("those of the record" in text for text in explain(seen).unknown)
+
+
+def test_code_without_a_name_is_a_limit() -> None:
+    nameless = (*OWN, Frame(symbol="[unknown]", object="libz.so.1"))
+    found = explain(row(([{OWN: 1}], [100.0]), ([{OWN: 1, nameless: 1}], [200.0])))
+    assert ": libz.so.1, below work takes 100 ns more" in found.sentence
+    assert "100 % of the difference is in code without a name." in found.unknown
+
+
+def waited(reason: str, whose: str, waits: float, total_ns: float) -> EndedWaits:
+    return EndedWaits(reason=reason, whose=whose, waits=waits, total_ns=total_ns, short_ns=1e6, long_ns=2e6)
+
+
+def test_what_ended_the_waits_is_evidence_if_it_has_a_tenth_of_the_difference() -> None:
+    for total_ns, named_there in ((200.0, True), (9.0, False)):
+        seen = row(
+            ([{OWN: 1}], [100.0]),
+            ([{FREE: 1}], [200.0]),
+            result("waits", BASE),
+            result("waits", CANDIDATE, waits=(waited(DELAYED_ACK, "", 20.0, total_ns),)),
+        )
+        texts = explain(seen).evidence
+        assert any("Nagle's algorithm had held back (other variant: none)" in text for text in texts) is named_there
+
+
+def test_time_without_a_processor_does_not_lead_and_who_had_it_is_stated() -> None:
+    seen = row(([{OWN: 1}], [100.0]), ([{OWN: 1}], [300.0]), metric="wall")
+    sides = [reference(each.variant, [dict(each.metrics)["wall"]], [100.0]) for each in seen.references]
+    more = (
+        result("off-cpu", BASE, elapsed=elapsed([{}], 1.0)),
+        result("off-cpu", CANDIDATE, elapsed=elapsed([{}], 1.0, 9.0)),
+        result("waits", BASE),
+        result("waits", CANDIDATE, taken=(ProcessorTaken(whose="cc1", total_ns=150.0),)),
+    )
+    seen = msgspec.structs.replace(seen, references=(sides[0], sides[1]), runs=(*seen.runs, *more))
+    found = explain(seen)
+    assert found.sentence.endswith("instead of 100 ns with glibc: no function accounts for it.")
+    assert (
+        "+200 ns is time ready without a processor, taken by cc1 for 150 ns; the shares are of the rest."
+        in found.unknown
+    )
+    assert time_rows(found)[-1][:2] == ("ready, without a processor", "+200 ns")
+    unseen = explain(msgspec.structs.replace(seen, runs=seen.runs[:4]))
+    assert any("and it is not known who had it" in text for text in unseen.unknown)
+
+
+def evidence_of(
+    before: dict[tuple[Frame, ...], float],
+    after: dict[tuple[Frame, ...], float],
+    *more: InstrumentResult,
+    times: tuple[float, float] = (1e6, 9e6),
+) -> str:
+    return " | ".join(explain(row(([before], [times[0]]), ([after], [times[1]]), *more)).evidence)
+
+
+def test_a_count_is_evidence_if_its_functions_have_a_tenth_of_the_difference() -> None:
+    calls = counted(
+        "syscalls",
+        {("system calls", "read"): 1.0},
+        {("system calls", "read"): 900.0, ("system calls", "getpid"): 1.0, ("faults", "minor faults"): 5.0},
+    )
+    text = evidence_of({OWN: 1}, {OWN: 1, READ: 8}, *calls)
+    assert text == "900 read per operation (other variant: 1)"  # neither one getpid nor five faults
+    assert evidence_of({OWN: 1}, {OWN: 8.5, READ: 0.5}, *calls) == ""  # reading takes 6 % of the difference
+    faults = counted("reference", {("faults", "minor faults"): 5.0}, {("faults", "minor faults"): 900.0})
+    assert "900 minor faults per operation (other variant: 5)" in evidence_of({OWN: 1}, {OWN: 1, FAULT: 8}, *faults)
+    assert evidence_of({OWN: 1}, {OWN: 9}, *faults) == ""
+
+
+def test_a_count_of_which_the_slower_variant_has_no_more_is_no_evidence() -> None:
+    assert (
+        evidence_of(
+            {READ: 1}, {READ: 9}, *counted("syscalls", {("system calls", "read"): 9.0}, {("system calls", "read"): 9.0})
+        )
+        == ""
+    )
+    assert (
+        evidence_of(
+            {READ: 1}, {READ: 9}, *counted("syscalls", {("system calls", "read"): 9.0}, {("system calls", "read"): 2.0})
+        )
+        == ""
+    )
+    assert evidence_of(
+        {READ: 9}, {READ: 1}, *counted("syscalls", {("system calls", "read"): 9.0}, {}), times=(9e6, 1e6)
+    ) == ("9 read per operation (other variant: 0)")
+
+
+def test_calls_and_allocations_belong_to_functions_of_their_name() -> None:
+    calls = counted(
+        "instructions",
+        {("calls", "memset (libc.so.6)"): 5.0},
+        {("calls", "strlen (libc.so.6)"): 300_005.0, ("calls", "write (libc.so.6)"): 77.0},
+    )
+    assert (
+        evidence_of({OWN: 1}, {OWN: 1, STRLEN: 8}, *calls) == "300 k calls of strlen per operation (other variant: 0)"
+    )
+    other = (*OWN, Frame(symbol="strlen", object="ld-musl-x86_64.so.1"))
+    mine = (*OWN, Frame(symbol="malloc", object="libc.so.6"))
+    # Of two C libraries one may do the same work in functions of its own.
+    musl = counted(
+        "instructions", {("calls", "malloc (libc.so.6)"): 1.0}, {("calls", "strlen (ld-musl-x86_64.so.1)"): 9.0}
+    )
+    assert evidence_of({mine: 1}, {mine: 1, other: 8}, *musl) == "9 calls of strlen per operation (other variant: 0)"
+    assert evidence_of({mine: 1}, {OWN: 1, other: 8}, *musl) == "9 calls of strlen per operation"
+    sizes = counted("allocations", {("allocations", "of 1 to 64 B"): 1.0}, {("allocations", "of 1 to 64 B"): 50.0})
+    assert (
+        evidence_of({OWN: 1}, {OWN: 1, FREE: 8}, *sizes)
+        == "50 allocations of 1 to 64 B per operation (other variant: 1)"
+    )
+    assert evidence_of({OWN: 1}, {OWN: 1, STRLEN: 8}, *sizes) == ""
+
+
+def instructions(before: float, after: float, **events: float) -> tuple[InstrumentResult, InstrumentResult]:
+    simulated: Amounts = {("simulated", name.replace("_", " ")): value for name, value in events.items()}
+    return counted(
+        "instructions",
+        {("instructions", "all"): before, ("simulated", "x"): 1.0},
+        {("instructions", "all"): after, ("simulated", "x"): 1.0, **simulated},
+    )
+
+
+def test_instructions_are_compared_where_code_outside_the_kernel_takes_the_time() -> None:
+    more = evidence_of({OWN: 1}, {OWN: 9}, *instructions(1e6, 9e6))
+    assert more == "9 M instructions per operation (other variant: 1 M)"
+    same = evidence_of({OWN: 1}, {OWN: 9}, *instructions(1e6, 1e6))
+    assert same.startswith(
+        "1 M instructions per operation (other variant: 1 M): as many, which take longer; no count shows why; possible: "
+    )
+    fewer = evidence_of({OWN: 1}, {OWN: 9}, *instructions(2e6, 1e6))
+    assert ": fewer, which take longer" in fewer
+    assert evidence_of({OWN: 1}, {OWN: 1, READ: 8}, *instructions(1e6, 1e6)) == ""
+
+
+def test_a_simulated_event_is_evidence_if_its_least_cost_is_a_tenth_of_the_difference() -> None:
+    found = evidence_of({OWN: 1}, {OWN: 9}, *instructions(1e6, 1e6, mispredicted_branches=2e6))
+    assert "2 M mispredicted branches per operation (other variant: 0)" in found
+    assert "no count shows why" not in found
+    assert "mispredicted" not in evidence_of({OWN: 1}, {OWN: 9}, *instructions(1e6, 1e6, mispredicted_branches=2e5))
+
+
+def test_functions_with_a_tenth_of_the_difference_and_evidence_choose_remedies() -> None:
+    calls = counted("syscalls", {}, {("system calls", "read"): 900.0})
+    found = explain(row(([{OWN: 1}], [1e6]), ([{OWN: 1, READ: 7.8, FREE: 0.2}], [9e6]), *calls))
+    assert isinstance(found, Explanation)
+    assert set(named(found)) == {"read (system call)", "900 read per operation (other variant: 0)"}
+    assert named(explain(msgspec.structs.replace(_without_profiles(), differs=False))) == ()
+
+
+def _without_profiles() -> RowMeasurements:
+    return msgspec.structs.replace(row(([{OWN: 1}], [1.0]), ([{OWN: 1}], [2.0])), runs=())
+
+
+def test_names_from_outside_are_made_visible() -> None:
+    seen = row(([{OWN: 1}], [100.0]), ([{OWN: 1, (*OWN, Frame(symbol="f\x1b[31m", object="\x1b.so")): 1}], [200.0]))
+    seen = msgspec.structs.replace(seen, place=msgspec.structs.replace(seen.place, workload="a\x1b[31m"))
+    found = explain(seen)
+    for text in (
+        terminal.render(document_of(seen, found, record="/r")),
+        " ".join(cell for each in summary_of(found, ()).ledger for cell in each),
+    ):
+        assert "\x1b" not in text and "f\\x1b[31m" in text
