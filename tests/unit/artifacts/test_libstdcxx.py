@@ -54,14 +54,14 @@ def test_only_the_needed_parts_are_unpacked(tmp_path: Path) -> None:
 
 
 def test_a_missing_tool_is_named_before_anything_is_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shutil, "which", lambda name: None if name == "make" else f"/usr/bin/{name}")
+    monkeypatch.setattr(shutil, "which", lambda name, **_: None if name == "make" else f"/usr/bin/{name}")
     with pytest.raises(UnavailableError, match="built once, needs the command 'make'") as caught:
         libstdcxx(CLibraryTree(kind="musl", headers=(), objects="/x", libraries=()))
     assert caught.value.hint == "Install it: sudo apt-get install make"
 
 
 def test_a_missing_cxx_compiler_is_named_only_where_it_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shutil, "which", lambda _: None)
+    monkeypatch.setattr(shutil, "which", lambda *_, **__: None)
     assert cxx_command(SOURCE_RECIPE, needed=False) == ()
     with pytest.raises(UnavailableError, match=r"Compiling C\+\+ needs the command 'c\+\+'") as caught:
         cxx_command(SOURCE_RECIPE, needed=True)

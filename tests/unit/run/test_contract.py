@@ -229,7 +229,6 @@ def test_a_workload_that_needs_memory_only_runs_on_boards_that_compare_swap_devi
 def test_the_engine_knows_only_the_contract() -> None:
     """Nothing of `swapstone.core.run` but the subjects reads the origin of a workload, or imports the class of one kind."""
     subjects = {
-        "declared_program",
         "machine_config",
         "own_program",
         "own_program_levels",

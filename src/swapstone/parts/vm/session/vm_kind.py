@@ -6,7 +6,6 @@ from __future__ import annotations
 import msgspec
 
 from swapstone.core.model import VIRTUAL_CLOCK, WALL_CLOCK, Experiment, UserError, check_scale
-from swapstone.core.model.parts import load
 from swapstone.core.targets.target import Target
 from swapstone.core.targets.target_kind import Notify, TargetKind, TargetOptions
 from swapstone.parts.vm.machine.emulator import check_processors
@@ -55,6 +54,12 @@ def _parse(detail: str, options: TargetOptions) -> VmSpec:
     return VmSpec(**{**msgspec.structs.asdict(options), "kernel": detail, "clock": options.clock or VIRTUAL_CLOCK})
 
 
+def _programs(experiment: Experiment | None) -> tuple[str, ...]:
+    from swapstone.parts.vm.session.vm_images import machine_programs  # noqa: PLC0415 - lists need no images
+
+    return machine_programs(experiment)
+
+
 VM = TargetKind(
     name="vm",
     description="a virtual machine for each trial; its clock counts instructions",
@@ -69,8 +74,6 @@ VM = TargetKind(
     clocks=(VIRTUAL_CLOCK, WALL_CLOCK),
     has_architectures=True,
     names_file=lambda detail: "/" in detail,
-    programs=lambda experiment: load(  # noqa: PLW0108 - lists need no images
-        "vm", "swapstone.parts.vm.session.vm_images:machine_programs"
-    )(experiment),
+    programs=_programs,
     does=lambda detail: f"boot virtual machines{f' with the kernel {detail}' if detail else ''}",
 )
