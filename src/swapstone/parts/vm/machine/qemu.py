@@ -89,9 +89,9 @@ def guest_sources() -> tuple[Path, ...]:
     return tuple(sorted(path for pattern in patterns for path in (share_dir() / "native").glob(pattern)))
 
 
-def build_init(directory: Path, compiler: str = "cc") -> Path:
+def build_init(directory: Path, compiler: str = "cc", *flags: str) -> Path:
     """Compile the first process of virtual machines, or return it from the cache; as `build_agent`."""
-    return build_native("swapstone-init", guest_sources(), directory, (compiler, *FREESTANDING))
+    return build_native("swapstone-init", guest_sources(), directory, (compiler, *FREESTANDING, *flags))
 
 
 HOST_LIMIT_S = 600.0

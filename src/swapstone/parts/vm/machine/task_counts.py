@@ -94,9 +94,16 @@ def require_counted(emulator: Emulator, machine: EmulatedMachine, options: Colle
         raise UnavailableError(why)
 
 
-def place_of_agent(architecture: str) -> tuple[str, ...]:
-    """Return the flags that link a machine's agent to a place where no other program has its code: an address identifies it then."""
-    return ("-Wl,-Ttext-segment=0x60000000",) if architecture in _POINTS else ()
+_PLACES = {"agent": 0x6000_0000, "init": 0x6100_0000}
+
+
+def own_addresses(architecture: str, program: str) -> tuple[str, ...]:
+    """Return the flags that link the ``agent`` or ``init`` of a machine to where no other program has its code.
+
+    The plugin finds code by its address, in whatever process: the agent when it starts the program, and a program's functions, which the
+    first process would be counted for.
+    """
+    return (f"-Wl,-Ttext-segment={_PLACES[program]:#x}",) if architecture in _POINTS else ()
 
 
 def printed_functions(architecture: str) -> tuple[str, ...]:

@@ -52,7 +52,7 @@ from swapstone.parts.vm.machine.run_output import TRIAL, check_run, decode_run
 from swapstone.parts.vm.machine.snapshot import QUIT, SLACK_MS, MachineRunner
 from swapstone.parts.vm.machine.task_counts import (
     mark_of,
-    place_of_agent,
+    own_addresses,
     points_of,
     printed_functions,
     require_counted,
@@ -255,12 +255,14 @@ class VmTarget(ObservedTarget):
     @functools.cached_property
     def _agent(self) -> Path:
         return self._default_image.source.agent or build_agent(
-            cache_dir() / "agents", native_compiler(self.architecture), *place_of_agent(self.architecture)
+            cache_dir() / "agents", native_compiler(self.architecture), *own_addresses(self.architecture, "agent")
         )
 
     @functools.cached_property
     def _init(self) -> Path:
-        return self._default_image.source.init or build_init(cache_dir() / "agents", native_compiler(self.architecture))
+        return self._default_image.source.init or build_init(
+            cache_dir() / "agents", native_compiler(self.architecture), *own_addresses(self.architecture, "init")
+        )
 
     def put(self, path: Path, beside: Sequence[Path] = ()) -> str:
         """Add a program and files of its folder to what its trials get."""
