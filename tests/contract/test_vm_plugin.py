@@ -92,7 +92,9 @@ def test_an_instruction_that_crosses_a_page_and_the_one_before_it_are_counted(tm
     for block in blocks:
         at.update(dict(zip(block.addresses, block.counts, strict=True)))
     assert [at[0x402FFB], at[0x402FFF]] == [known_program.TURNS] * 2
-    assert {0x60, 0x61} <= {address >> 24 for address in at}  # the agent and the first process, which would be counted there
+    assert {0x60, 0x61} <= {
+        address >> 24 for address in at
+    }  # the agent and the first process, which would be counted there
 
 
 PROCESSES = "for i in 1 2 3; do /bin/sh -c 'echo 1 | cat' & done; wait"
