@@ -319,3 +319,19 @@ def _check_marks(rows: Sequence[Comparison], made: dict[str, str]) -> None:
 
 def _lava(result: str) -> tuple[bool, bool]:
     return result == "pass", result == "fail"
+
+
+def test_metrics_without_any_number_are_one_line() -> None:
+    events = [
+        msgspec.structs.replace(
+            verdicts.row(Verdict.UNAVAILABLE, "prog"),
+            metric=Metric(name=name, meaning=name, unit="1", quantity=Quantity.EVENTS, better=Direction.LOWER),
+            reason=f"no pair of runs gave a value of {name}",
+        )
+        for name in ("tasks", "switches")
+    ]
+    text = reports.as_whole_text(
+        CONTEXT, _analysis([verdicts.row(Verdict.WORSE, "prog"), *events]), width=120, selection=Selection(every=True)
+    )
+    assert "Unavailable, because no pair of runs gave a value: tasks, switches." in text
+    assert "Events: tasks" not in text

@@ -75,18 +75,31 @@ def _blocks(context: ReportContext, group: ComparisonGroup) -> Iterator[Block]:
         yield Paragraph(sentences.verdicts(group.rows))
     full = selection.every or bool(selection.metrics)
     first = next((title for title, rows in group.others if title and rows), "")
+    absent: dict[str, list[str]] = {}
     for title, rows in (("", group.rows), *group.others):
         if title and rows and not full:
             yield _grid(group, title, rows, first=title == first)
             continue
         for metric, of in by_metric(rows):
             name, plot = sentences.metric_name(metric.name), tuple(_plot(context, group, metric, of))
-            if not full and rows is not group.rows:
+            if title and not selection.metrics and (reason := _absent(of)):
+                absent.setdefault(reason, []).append(name)
+            elif not full and rows is not group.rows:
                 note = formatting.count(len(of), "workload")
                 yield Fold(summary=f"Also: {name}", note=note, blocks=plot, brief=False)
             elif selection.admits(metric):
                 yield Heading(f"{title}: {name}" if title else sentences.heading(metric.name))
                 yield from plot
+    for reason, names in absent.items():
+        yield Paragraph(f"Unavailable, because {reason}: {', '.join(names)}.")
+
+
+def _absent(rows: Sequence[Row]) -> str:
+    """Return why no row of a metric has a number, if it is one reason for all; empty otherwise."""
+    found = [row.comparison for row in rows]
+    reasons = {c.reason.removesuffix(f" of {c.metric.name}") for c in found}
+    all_absent = all(c.verdict is Verdict.UNAVAILABLE for c in found)
+    return formatting.safe(reasons.pop()) if all_absent and len(reasons) == 1 else ""
 
 
 def _plot(
