@@ -154,7 +154,7 @@ def test_every_script_of_the_repository_starts_python_isolated() -> None:
     start = re.compile(r'(?:bin/python"?|SWAPSTONE_PYTHON:-python3\}"?|"\$setup_python"|\bpython3) (?P<next>\S+)')
     for path in scripts:
         for line in path.read_text().splitlines():
-            if line.lstrip().startswith(("#", "inside", "echo")):
+            if line.lstrip().startswith(("#", "inside", "timed", "echo")):
                 continue
             for match in start.finditer(line):
                 assert match["next"] in {"-I", "-P", "-V)"}, f"{path}: {line.strip()}: use start_python or -I"

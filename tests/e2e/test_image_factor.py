@@ -61,7 +61,7 @@ def test_an_input_error_prints_a_message_and_a_hint(
 def test_a_host_without_a_compiler_is_refused_before_anything_is_fetched(tmp_path: Path) -> None:
     asked = ("compare", "image=glibc,musl", "--target", "vm", "--arch", "arm64", "--", "sh", "-c", ":")
     result = swapstone(tmp_path, *asked, expect=2, XDG_CACHE_HOME=str(tmp_path / "cache"), PATH=str(tmp_path))
-    assert "aarch64-linux-gnu-gcc" in result.stderr and "gcc-aarch64-linux-gnu" in result.stderr
+    assert "    gcc-aarch64-linux-gnu: " in result.stderr and "sudo apt-get install" in result.stderr
     assert not (tmp_path / "cache" / "swapstone" / "packages").exists()
 
 

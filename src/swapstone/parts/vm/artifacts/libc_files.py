@@ -253,15 +253,15 @@ class LibcFiles(msgspec.Struct, frozen=True):
     library: Package
 
 
-def check_libc_files(architecture: str, libc: str, compiler: str, programs: tuple[str, ...] = tuple(PROGRAMS)) -> None:
-    """Check that the files can be made here; nothing is fetched.
+def check_libc_files(architecture: str, libc: str, compiler: str, programs: tuple[str, ...] = ()) -> None:
+    """Check that the files can be made here, with these programs or by default all; nothing is fetched.
 
     Raises:
         UserError: a name is unknown.
         UnavailableError: a tool is missing; the hint names its package.
     """
     if missing := missing_programs(
-        ("cc", "make", "patch", *(each for name in programs for each in PROGRAMS[name].build_tools))
+        ("cc", "make", "patch", *(each for name in programs or PROGRAMS for each in PROGRAMS[name].build_tools))
     ):
         raise missing
     check_sdk(architecture, libc, compiler)
