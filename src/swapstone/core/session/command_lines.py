@@ -237,7 +237,7 @@ def _given_names(names: Sequence[str], texts: Sequence[str]) -> list[str]:
 
 
 def _labels(commands: Sequence[Sequence[str]]) -> list[str]:
-    """Return short, different labels: the programs' names, with the words that not all commands have."""
+    """Return short, different labels: the programs' names with the words that not all commands have, or the folders that differ."""
     ordered = [(*words[(at := _assignments(words)) :], *words[:at]) for words in commands]
     common = frozenset.intersection(*(frozenset(words[1:]) for words in ordered))
     programs = [_safe(words[0]) for words in ordered]
@@ -249,6 +249,10 @@ def _labels(commands: Sequence[Sequence[str]]) -> list[str]:
         labels = [re.sub(r"-+", "-", text)[:LONGEST_LABEL].strip("-.") or "command" for text in texts]
         if len(set(labels)) == len(labels):
             return labels
+    for parts in zip(*(words[0].split("/")[::-1] for words in ordered), strict=False):
+        folders = [_safe(part)[:LONGEST_LABEL].strip("-.") for part in parts]
+        if all(folders) and len(set(folders)) == len(folders):
+            return folders
     return [f"{label}-{number}" for number, label in enumerate(labels, start=1)]
 
 
