@@ -148,8 +148,6 @@ def test_where_no_group_can_be_made_the_reason_is_that(monkeypatch: pytest.Monke
 
 def test_processes_of_a_server_that_nobody_waits_for_are_counted(target: HostTarget) -> None:
     found = served(target, "forks")
-    # They have ended, and their processor time is in no counter of the window, which has none if one ended while it was read.
-    assert found.get("server_cpu_ns", 0) < 150e6
     reaped_us = found["trial_cpu_us"] - found["driver_user_us"] - found["driver_system_us"]
     assert found["tree_cpu_us"] - reaped_us > 150_000
     assert found["children"] == 1
