@@ -70,7 +70,7 @@ def test_the_null_runs_a_copy_of_the_file(tmp_path: Path) -> None:
     link(tmp_path, FEW, "old/prog", "new/prog")
     view = compared(tmp_path, "./old/prog", "./new/prog", "--null")
     files = {each.variant: each for each in manifest_of(view).mapped}
-    first, again, other = (files[f"command={name}"] for name in ("prog-1", "prog-1 (again)", "prog-2"))
+    first, again, other = (files[f"command={name}"] for name in ("old", "old (again)", "new"))
     assert (first.path, other.path) == tuple(str(tmp_path / name / "prog") for name in ("old", "new"))
     assert again.path not in {first.path, other.path} and again.path.endswith("/prog")
     assert first.sha256 == again.sha256 == other.sha256
@@ -82,14 +82,14 @@ def test_the_null_runs_a_copy_of_the_file(tmp_path: Path) -> None:
 def test_anonymous_memory_is_shown_apart_from_that_of_files(tmp_path: Path) -> None:
     link(tmp_path, MANY, "old/prog", "new/prog")
     view = compared(tmp_path, "./old/prog", "./new/prog")
-    old, new = sorted(manifest_of(view).resident, key=lambda each: each.variant)
-    assert (old.variant, new.variant) == ("command=prog-1", "command=prog-2")
+    new, old = sorted(manifest_of(view).resident, key=lambda each: each.variant)
+    assert (old.variant, new.variant) == ("command=old", "command=new")
     assert new.anonymous - old.anonymous >= MANY - (64 << 10)
     assert old.files > 0 and new.files > 0
     text = " ".join(swapstone(tmp_path, "show", "r").stdout.split())
     assert (
         "Memory at the end of prog, anonymous and of files, in a run that is not measured: "
-        f"{old.anonymous >> 10} KiB and {old.files >> 10} KiB (command=prog-1), {new.anonymous >> 10} KiB and" in text
+        f"{old.anonymous >> 10} KiB and {old.files >> 10} KiB (command=old), {new.anonymous >> 10} KiB and" in text
     )
 
 
