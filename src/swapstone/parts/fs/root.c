@@ -23,7 +23,7 @@ static const char device[] = "/dev/fs-root", folder[] = "/mnt";
 /* What was found in the root. */
 struct contents {
     uint64_t files, bytes;
-    uint32_t low, high; /* of the checksum, if it is asked for */
+    uint32_t low, high; /* of the checksum, if one is requested */
 };
 
 /* The machine's counters. */
