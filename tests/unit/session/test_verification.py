@@ -19,6 +19,7 @@ from swapstone.core.model import Run
 from swapstone.core.record import load, record_format
 from swapstone.core.session.analysis import analyse_record, record_verdicts, verdicts_digest
 from swapstone.core.session.verification import Verification
+from swapstone.version import __version__
 from tests.e2e.cli import fake
 from tests.raw_outputs import raw_to_files
 
@@ -155,6 +156,38 @@ def test_a_changed_fact_of_the_agent_is_found(record: Path) -> None:
 
     _forge(record, change)
     assert "has other facts than the agent's answer" in _found(record)
+
+
+@pytest.mark.parametrize("maker", ["", "99.0"])
+def test_samples_that_only_another_version_derives_are_no_damage(record: Path, maker: str) -> None:
+    described = json.loads((record / "record.json").read_text())
+    metrics, works = described["description"]["metrics"], described["description"]["works"]
+    metrics.append({**metrics[-1], "name": "later"})
+    for work in works:
+        work["metrics"].append(len(metrics) - 1)
+    (record / "record.json").write_text(json.dumps(described | ({"swapstone": maker} if maker else {})))
+
+    def measure_more(runs: list[RunData]) -> list[RunData]:
+        for run in runs:
+            if run["samples"]:
+                run["samples"].append({**run["samples"][-1], "metric": "later"})
+        return runs
+
+    _forge(record, measure_more)
+    if not maker:
+        assert "has other samples of later than its raw output" in _found(record)
+        return
+    found = _verify(record)
+    assert found.ok and "runs were not derived again" in found.answer, found.problems
+    assert any(f"Swapstone 99.0 made the record, and {__version__} derives no later" in note for note in found.notes)
+
+    def slower(runs: list[RunData]) -> list[RunData]:
+        for run in runs:
+            _times(run, 2)
+        return runs
+
+    _forge(record, slower)
+    assert "has other samples of wall than its raw output" in _found(record), "what this version derives is compared"
 
 
 @pytest.mark.slow

@@ -31,6 +31,7 @@ from swapstone.core.model import (
 )
 from swapstone.core.model.observation import changed_conditions
 from swapstone.core.model.parts import missing_parts
+from swapstone.core.model.safe_text import safe_excerpt
 from swapstone.core.record import KeptOutputs, RecordView
 from swapstone.core.session.pattern_limit import SlowPatternError, limited_patterns
 from swapstone.core.wire import AgentAnswer
@@ -223,7 +224,12 @@ class _Deriver:
 
     def _compare(self, run: Run, measured: Measured, *, extra: bool) -> None:
         """Compare samples, checksum, histogram and series with those of the run."""
-        sample = _different(run.samples, measured.samples, extra=extra)
+        derived = {sample.metric for sample in measured.samples}
+        # Another version of Swapstone may derive more than this one.
+        unknown = [] if self._same_version else [each.metric for each in run.samples if each.metric not in derived]
+        sample = _different(
+            tuple(each for each in run.samples if each.metric not in unknown), measured.samples, extra=extra
+        )
         series = _different(run.series, measured.series, extra=extra)
         histograms = (run.histogram, run.by_processor) != (measured.histogram, measured.by_processor)
         _contradict(
@@ -236,6 +242,10 @@ class _Deriver:
             (run.check != measured.check, "has another checksum of its work than its raw output"),
             (histograms, "has another histogram than its raw output"),
         )
+        if unknown:
+            raise _UnderivableError(
+                f"Swapstone {safe_excerpt(self._view.meta.swapstone, 20)} made the record, and {__version__} derives no {unknown[0]}"
+            )
 
     def _compare_levels(self, run: Run, variant: Variant, answer: AgentAnswer, measured: Measured) -> None:
         """Compare the levels that the answer alone shows, without the files of programs, with those of the run."""
