@@ -271,7 +271,7 @@ def test_any_verdicts_in_every_format(drawn: list[tuple[Verdict, Metric, object,
     page, markdown = reports.as_html(CONTEXT, analysis), reports.as_markdown(CONTEXT, analysis)
     for verdict in {row.verdict for row in rows}:
         name = VERDICT_MARKS[verdict].name
-        assert name in whole and f"{name}</td>" in page and name in markdown
+        assert name in whole.lower() and f"{name}</td>" in page and name in markdown
     for block in figures.ratio_table(places_of(analysis), margin=0.02):
         if isinstance(block, Table) and any(column.name == "open" for column in block.columns):
             assert block.rows

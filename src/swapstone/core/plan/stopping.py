@@ -171,7 +171,7 @@ def _reason(experiment: Experiment, next_ns: float, block: int, used_ns: int, *,
     short = experiment.own is not None and used_ns < LEAST_OWN_NS and block < MOST_SHORT_BLOCKS
     if block >= MOST_BLOCKS and not short:
         return StopReason.CAP
-    if used_ns + next_ns > experiment.budget_ns:
+    if used_ns + next_ns > experiment.budget_ns and block:  # a pair of runs is always made
         return StopReason.BUDGET
     return None
 

@@ -69,6 +69,9 @@ def narrower(middle: float, low: float, high: float) -> float:
     return min((side for side in (middle - low, high - middle) if side > 0), default=0.0)
 
 
+_FEWEST_PAIRS = 2
+"""So many have a range."""
+
 BOUNDED = "*"
 """Stands behind an interval that is the range of few pairs (`Comparison.bounded`); a footnote explains it."""
 
@@ -81,6 +84,16 @@ def interval(comparison: Judged) -> str:
     mark = BOUNDED if isinstance(comparison, Comparison) and comparison.bounded else ""
     low, high = effect(comparison.low, comparison), effect(comparison.high, comparison)
     return "" if low == high and comparison.exact else f"{low}{dash}{high}{mark}"
+
+
+def pair_range(comparison: Comparison) -> str:
+    """Return the lowest and the highest ratio of a comparison's pairs, with their number; empty with fewer than two, or without ratios."""
+    pairs = tuple(zip(comparison.baseline_values, comparison.candidate_values, strict=False))
+    if comparison.scale is not Scale.RATIO or len(pairs) < _FEWEST_PAIRS or min(map(min, pairs)) <= 0:
+        return ""
+    ratios = [after / before for before, after in pairs]
+    low, high = (ratio(each, max(ratios) - min(ratios)) for each in (min(ratios), max(ratios)))
+    return f"{low} to {high} in {len(pairs)} pairs"
 
 
 def estimate(comparison: Judged) -> str:

@@ -38,7 +38,7 @@ from swapstone.core.session.caller_environment import fixed_environment_note
 from swapstone.core.session.description import describe
 from swapstone.core.session.machines import open_experiment_target
 from swapstone.core.session.outcome import Interrupted, check_fail_if
-from swapstone.core.session.precision_stop import BudgetError, PrecisionStop, check_budget
+from swapstone.core.session.precision_stop import PrecisionStop, check_budget
 from swapstone.core.session.progress import NO_PROGRESS, Progress
 from swapstone.core.session.run_options import DEFAULT_OPTIONS, RunOptions
 from swapstone.core.session.trust import require_own_record, require_trust
@@ -269,10 +269,8 @@ def _sealed_on_error(writer: RecordWriter, options: RunOptions) -> Iterator[None
         yield
     except (UserError, OSError) as error:
         with contextlib.suppress(RecordError):  # one that can't be sealed, as on a full disk, can be resumed too
-            writer.seal("interrupted", error.why if isinstance(error, BudgetError) else "an error ended it", "")
-        if isinstance(error, BudgetError):
-            error.hint = f"{error.hint}\nWhat was measured is kept: {again} --budget {error.budget}"
-        elif isinstance(error, NothingComparableError) and options.fail_if:
+            writer.seal("interrupted", "an error ended it", "")
+        if isinstance(error, NothingComparableError) and options.fail_if:
             error.status = error.finding.status
         elif isinstance(error, AgentStartError):
             error.hint = f"{error.hint} Then continue: {again}"

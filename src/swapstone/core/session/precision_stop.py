@@ -7,8 +7,7 @@ import collections
 import dataclasses
 import functools
 import itertools
-import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -38,7 +37,7 @@ from swapstone.core.plan.stopping import (
     looks,
 )
 from swapstone.core.session.analysis_import import load_analysis
-from swapstone.core.session.option_values import format_compared, format_duration, parse_duration_ns
+from swapstone.core.session.option_values import format_compared, format_duration
 from swapstone.core.workloads import workloads_by_name
 
 if TYPE_CHECKING:
@@ -49,23 +48,6 @@ MOST_EXTENSION = 10
 
 COLD = 2
 """By how much the first block may exceed later ones, beside setup that its runs don't measure: files are not cached yet."""
-
-
-class BudgetError(UserError):
-    """The budget can't hold the pairs of runs that an interval needs.
-
-    Attributes:
-        why: in a few words, for the seal of the record.
-        budget: a value of ``--budget`` that holds them.
-    """
-
-    def __init__(self, message: str, why: str, budget: str) -> None:
-        super().__init__(
-            message,
-            f"Use --budget {budget}, fewer levels, fewer workloads with --only, or an exact number of --blocks.",
-        )
-        self.why = why
-        self.budget = budget
 
 
 @functools.lru_cache(maxsize=16)  # after each block
@@ -94,10 +76,10 @@ def check_budget(experiment: Experiment) -> tuple[Experiment, str]:
 
     Returns:
         The experiment, with an extended budget if it needs one and has a default budget; and a note, or
-        an empty string: the budget is extended, or ends before the first check of every row's precision.
+        an empty string: the budget is extended, or ends before there are intervals, or the first check of every row's precision.
 
     Raises:
-        UserError: the budget does not hold the fewest blocks that give an interval.
+        UserError: the budget does not hold one pair of runs.
     """
     if experiment.blocks or experiment.own is not None or experiment.virtual:
         return experiment, ""
@@ -117,11 +99,14 @@ def check_budget(experiment: Experiment) -> tuple[Experiment, str]:
         if experiment.budget_extends and least_ns <= MOST_EXTENSION * experiment.budget_ns:
             extended = msgspec.structs.replace(experiment, budget_ns=least_ns)
             return extended, f"{size}. {_extension(experiment, fewest, least_ns)}"
-        raise UserError(
-            f"The budget of {budget} is too small: {size}. The {fewest} pairs of runs that an interval needs, and the warm-up, "
-            f"take {least}. The {first} pairs that the first check of every row's precision needs take {look}.",
-            f"Use --budget {rounded_up(look_ns)}, fewer levels, fewer workloads with --only, or an exact number of --blocks.",
-        )
+        held = experiment.budget_ns // block_ns - 1
+        if held < 1:
+            raise UserError(
+                f"The budget of {budget} is too small for a pair of runs: {size}. The {fewest} pairs that an interval needs, and the "
+                f"warm-up, take {least}. The {first} pairs that the first check of every row's precision needs take {look}.",
+                f"Use --budget {rounded_up(look_ns)}, fewer levels, fewer workloads with --only, or an exact number of --blocks.",
+            )
+        return experiment, f"{size}. {_without_intervals(experiment, held, fewest, least_ns)}"
     if look_ns > experiment.budget_ns:
         return experiment, (
             f"{size}. The budget of {budget} ends before the first check of every row's precision, which needs {first} pairs of runs: "
@@ -135,8 +120,8 @@ def fitted(
 ) -> tuple[Experiment, str]:
     """Compare a budget with what the pairs that an interval needs take, as measured in the first two blocks.
 
-    The first block is a warm-up that contains setup. Until the second one is made, only a budget is rejected that the measured times
-    of its runs exceed by the factor `COLD`, or that does not hold a second block.
+    The first block is a warm-up that contains setup. Until the second one is made, a budget is extended only if the measured times of
+    its runs exceed it by the factor `COLD`.
 
     Args:
         experiment: with a budget.
@@ -147,9 +132,6 @@ def fitted(
 
     Returns:
         The experiment, with an extended budget if it needs one and has a default budget; and a note, or an empty string.
-
-    Raises:
-        BudgetError: the budget can't hold them, and is not extended so far.
     """
     if experiment.blocks or experiment.rules < TAIL_RULES or block > first_block(experiment) + 1:
         return experiment, ""
@@ -162,17 +144,14 @@ def fitted(
     allowed_ns = experiment.budget_ns * (COLD if cold else 1)
     if used_ns + left * warm_ns <= allowed_ns and (not cold or used_ns + warm_ns <= experiment.budget_ns):
         return experiment, "" if cold else _look_note(experiment, block, used_ns, block_ns)
-    most_ns = experiment.budget_ns * MOST_EXTENSION
-    if experiment.budget_extends and needed_ns <= most_ns:
+    takes = f"A {_unit(experiment)} takes {_short(block_ns)}."
+    if experiment.budget_extends and needed_ns <= experiment.budget_ns * MOST_EXTENSION:
         extended = msgspec.structs.replace(experiment, budget_ns=needed_ns)
-        unit = _unit(experiment)
-        return extended, f"A {unit} takes {_short(block_ns)}. {_extension(experiment, fewest, needed_ns)}"
-    pairs = block + max(0, experiment.budget_ns - used_ns) // max(1, warm_ns)
-    if _far_apart(experiment, runs, pairs):
-        holds = f"the budget of {_short(experiment.budget_ns)} holds about {pairs} pairs of runs, and an interval needs {fewest}"
-        note = f"A {_unit(experiment)} takes {_short(block_ns)}: {holds}. The variants are so far apart that a bound will do."
-        return experiment, note if cold else ""
-    raise _too_small(experiment, block, block_ns, needed_ns)
+        return extended, f"{takes} {_extension(experiment, fewest, needed_ns)}"
+    if cold and used_ns + warm_ns <= experiment.budget_ns:
+        return experiment, ""
+    pairs = max(1, block + max(0, experiment.budget_ns - used_ns) // max(1, warm_ns))
+    return experiment, f"{takes} {_without_intervals(experiment, pairs, fewest, needed_ns)}"
 
 
 def extended_again(
@@ -215,31 +194,6 @@ def rounded_up(nanoseconds: int) -> str:
     return f"{minutes}m" if minutes < 120 else f"{-(-minutes // 60)}h"
 
 
-def _far_apart(experiment: Experiment, runs: Sequence[Run], pairs: int) -> bool:
-    """Return whether every variant differs so much from the baseline that `pairs` pairs give a bound without rank statistics.
-
-    The runs so far must be twice as far apart as the bound needs, because they are few.
-    """
-    from swapstone.core.comparison.verdicts import separation_needed  # noqa: PLC0415 - trials begin without what analyses
-
-    if experiment.virtual:
-        return False
-    baseline, *others = [variant.label for variant in plan.variants(experiment)]
-    for group in plan.groups(experiment):
-        times: dict[str, list[int]] = {}
-        for run in runs:
-            if run.trial.group == group and (measured := _measured_ns(run)):
-                times.setdefault(run.trial.variant, []).append(measured)
-        for label in others:
-            sides = times.get(baseline), times.get(label)
-            if sides[0] is None or sides[1] is None:
-                return False
-            apart = max(min(sides[0]) / max(sides[1]), min(sides[1]) / max(sides[0]))
-            if apart < COLD * separation_needed(pairs):
-                return False
-    return True
-
-
 def _measured_ns(run: Run) -> int:
     """Return how long the process of a run took; without a measurement, 0."""
     return dict(run.facts).get("wall_ns", 0)
@@ -265,18 +219,11 @@ def _extension(experiment: Experiment, pairs: int, needed_ns: int) -> str:
     )
 
 
-def _too_small(experiment: Experiment, block: int, block_ns: int, needed_ns: int) -> BudgetError:
-    fewest, most_ns = needed_pairs(experiment), experiment.budget_ns * MOST_EXTENSION
-    if experiment.budget_extends:
-        budget, extension, needed = format_compared(experiment.budget_ns, most_ns, needed_ns)
-        longest = f" and its extension to {extension}"
-    else:
-        (budget, needed), longest = format_compared(experiment.budget_ns, needed_ns), ""
-    return BudgetError(
-        f"The budget of {budget}{longest} is too small. A {_unit(experiment)} takes {_short(block_ns)}: the {fewest} pairs of runs "
-        f"that an interval needs take {needed}.",
-        f"the budget of {budget} can't hold the {fewest} pairs of runs that an interval needs, and {block} are made",
-        rounded_up(needed_ns + needed_ns // 2),
+def _without_intervals(experiment: Experiment, pairs: int, fewest: int, needed_ns: int) -> str:
+    budget, needed = format_compared(experiment.budget_ns, needed_ns)
+    return (
+        f"The budget of {budget} holds about {pairs} {'pair' if pairs == 1 else 'pairs'} of runs: medians without intervals. "
+        f"The {fewest} pairs that an interval needs take about {needed} (--budget {rounded_up(needed_ns + needed_ns // 2)})."
     )
 
 
@@ -292,22 +239,6 @@ def _look_note(experiment: Experiment, block: int, used_ns: int, block_ns: int) 
         f"pairs of runs. The first check of every row's precision needs {first} pairs, which take {look} "
         f"(--budget {rounded_up(look_ns)})."
     )
-
-
-def sufficient_budget(budgets: Iterable[tuple[int, str]]) -> str:
-    """Return a value of ``--budget`` of which each part's share holds the pairs of runs that its intervals need.
-
-    Args:
-        budgets: of each part that shares it: its budget in ns, and the one that holds its pairs; empty if its own may.
-
-    Returns:
-        Empty if no part needs more.
-    """
-    known = tuple(budgets)
-    ratios = [parse_duration_ns(needed) / own for own, needed in known if needed and own]
-    if not ratios or max(ratios) <= 1:
-        return ""
-    return rounded_up(math.ceil(sum(own for own, _ in known) * max(ratios)))
 
 
 def _short(nanoseconds: int) -> str:

@@ -38,7 +38,7 @@ from swapstone.core.session.analysis import analyse_record
 from swapstone.core.session.experiment import check_programs, resume, start
 from swapstone.core.session.machines import has_exact_runs, run_sharer
 from swapstone.core.session.outcome import Interrupted
-from swapstone.core.session.precision_stop import BudgetError, check_budget, sufficient_budget
+from swapstone.core.session.precision_stop import check_budget
 from swapstone.core.session.progress import NO_PROGRESS, Progress
 from swapstone.core.session.record_handle import Record
 from swapstone.core.session.report_context import context_of
@@ -64,13 +64,11 @@ class PartState:
 
     Attributes:
         state, reason: of the part.
-        budget: that its intervals need, if its own was too small for them; else empty.
         finding: about its candidates, if these or the baseline could not be built or run; None for any other state.
     """
 
     state: str
     reason: str = ""
-    budget: str = ""
     finding: Finding | None = None
 
 
@@ -384,8 +382,6 @@ def _run_part(
         return PartState(INTERRUPTED)
     except RecordError as error:
         return PartState(FAILED, in_one_line(error))
-    except BudgetError as error:
-        return PartState(FAILED, in_one_line(error), error.budget)
     except UserError as error:
         begun = (path / "runs.jsonl").is_file() and (path / "runs.jsonl").stat().st_size > 0
         found = error.finding if isinstance(error, NothingComparableError) else None
@@ -400,8 +396,8 @@ def in_one_line(error: UserError) -> str:
     return " ".join((message if not hint or message.endswith((".", "!", "?", ":")) else f"{message}.", *hint))
 
 
-def _resume_command(folder: Path, budget: str = "") -> str:
-    return f"swapstone study --resume {shlex.quote(str(folder))}{f' --budget {budget}' if budget else ''}"
+def _resume_command(folder: Path) -> str:
+    return f"swapstone study --resume {shlex.quote(str(folder))}"
 
 
 def _write_index(
@@ -414,9 +410,6 @@ def _write_index(
         if part.name not in summaries or summaries[part.name].state != state.state:
             summaries[part.name] = _summary(part, state, folder)
         parts.append(summaries[part.name])
-    budget = sufficient_budget(
-        (part.budget_ns, states.get(part.name, PartState(NOT_BEGUN)).budget) for part in run.chosen
-    )
     open_parts = any(part.state in {INTERRUPTED, FAILED, NOT_BEGUN} for part in parts)
     index = StudyIndex(
         name=run.name,
@@ -424,7 +417,7 @@ def _write_index(
         question=run.study.question,
         folder=str(folder),
         parts=tuple(parts),
-        resume=_resume_command(folder, budget) if open_parts else "",
+        resume=_resume_command(folder) if open_parts else "",
         version=__version__,
         clocks=_clock_tables(run, folder),
     )

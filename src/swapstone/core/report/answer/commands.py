@@ -7,8 +7,10 @@ import math
 import shlex
 from collections.abc import Sequence
 
+from swapstone.core.comparison.pairs import interval_pairs
 from swapstone.core.model import Comparison, Scale, Verdict
 from swapstone.core.model.metric import TIMES
+from swapstone.core.plan import variants
 from swapstone.core.report.context import ReportContext
 from swapstone.core.report.verdict_groups import MEDIAN_DIFFERS
 
@@ -46,7 +48,8 @@ def commands_for(context: ReportContext, rows: Sequence[Comparison]) -> tuple[tu
 def longer_command(context: ReportContext, rows: Sequence[Comparison]) -> str:
     """Return the command that continues the record until rows are decided: with all its options, and the time that they need.
 
-    The half-width of an interval is proportional to 1 / sqrt(pairs). A row without an interval gets twice its pairs.
+    The half-width of an interval is proportional to 1 / sqrt(pairs). A row without one gets the pairs that an interval needs, and a
+    quarter more, at least twice its pairs.
 
     Args:
         context: gives the record, the margin and the time that it took.
@@ -56,7 +59,10 @@ def longer_command(context: ReportContext, rows: Sequence[Comparison]) -> str:
         Empty where the largest number of blocks is reached, so that more time would not help.
     """
     experiment = context.experiment
-    factors = [_factor(row, experiment.margin) for row in rows if len(row.baseline_values) < _MOST_PAIRS]
+    works = {work.name: work for _, work in context.workloads}
+    described = all(name in works for _, name in experiment.workloads)
+    needed = 1.25 * interval_pairs(experiment, variants(experiment), works) if described else 0
+    factors = [_factor(row, experiment.margin, needed) for row in rows if len(row.baseline_values) < _MOST_PAIRS]
     if not factors:
         return ""
     took_ns = max(context.finished_unix_ns - context.started_unix_ns, 0)
@@ -66,11 +72,12 @@ def longer_command(context: ReportContext, rows: Sequence[Comparison]) -> str:
     )
 
 
-def _factor(row: Comparison, margin: float) -> float:
-    """Return how many times as many pairs a row needs."""
-    most = max(_LONGER, _MOST_PAIRS / max(1, len(row.baseline_values)))
+def _factor(row: Comparison, margin: float, needed: float) -> float:
+    """Return how many times as many pairs a row needs, of which an interval needs `needed`."""
+    pairs = max(1, len(row.baseline_values))
+    most = max(_LONGER, _MOST_PAIRS / pairs)
     if row.low is None or row.high is None or row.low <= 0 or row.scale is not Scale.RATIO or margin <= 0:
-        return min(_LONGER, most)
+        return min(max(_LONGER, needed / pairs), most)
     return min(max(_LONGER, ((math.sqrt(row.high / row.low) - 1) / margin) ** 2), most)
 
 

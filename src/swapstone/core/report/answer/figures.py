@@ -70,7 +70,8 @@ def mean_cell(mean: Mean | None) -> Cell:
         return Cell()
     text, dash = (formatting.exact_effect, " to ") if mean.exact else (formatting.ratio, "–")  # noqa: RUF001 - a dash
     if mean.low is None or mean.high is None:
-        return Cell(effect=text(mean.effect), interval="no interval")
+        ranged = formatting.pair_range(mean.rows[0]) if len(mean.rows) == 1 else ""
+        return Cell(effect=text(mean.effect), interval=ranged or "no interval")
     low, high = text(mean.low), text(mean.high)
     same = mean.low == mean.high or (mean.exact and low == high)
     return Cell(effect=text(mean.effect), interval="" if same else f"{low}{dash}{high}")
@@ -207,7 +208,11 @@ def forest_row(row: Comparison) -> ForestRow:
         before=before,
         after=after,
         effect="" if effect is None else formatting.effect(effect, row),
-        interval="" if effect is None else "exact" if row.one_number else formatting.interval(row),
+        interval=""
+        if effect is None
+        else "exact"
+        if row.one_number
+        else formatting.interval(row) or formatting.pair_range(row),
         mark=VERDICT_MARKS[row.verdict],
         ratio=effect if drawn else None,
         low=row.low if drawn else None,
