@@ -116,7 +116,7 @@ def _printed(factors: str, suite: str) -> Rows:
 
 
 _NUMBER = re.compile(r"(?<![\w.])[0-9]+(?:\.[0-9]+)?(?:e[-+]?[0-9]+)?(?!\w)(?!\.[0-9])")
-_RANGE = re.compile(r"(?:[0-9.]+ )?\[[^\[\]]* \.\. [^\[\]]*\]")
+_RANGE = re.compile(r"(?:[0-9.]+ )?\[[^\[\]]* \.\. [^\[\]]*\]|[0-9.]+ to [0-9.]+ in \d+ pairs")
 """A ratio with the range of the quotients of runs: its table states what that is."""
 
 

@@ -147,7 +147,7 @@ def test_a_budget_for_the_whole_is_shared_in_proportion(run: Maker, tmp_path: Pa
 
 
 def test_a_budget_that_is_too_small_is_said_before_anything_runs(run: Maker, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="Part strings: .* is too small for a pair of runs"):
+    with pytest.raises(UserError, match=r"Part strings: .* is too small for a pair of runs"):
         study.start_study(run(budget_ns=10**9, blocks=None), tmp_path / "s")
     assert not (tmp_path / "s").exists()
 
