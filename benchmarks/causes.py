@@ -38,8 +38,8 @@ from benchmarks.verdict_hogs import beside
 from tests.e2e.cli import swapstone
 
 from swapstone.core.model.directories import write_whole
+from swapstone.parts.explain.explanation.by_function import function_text
 from swapstone.parts.explain.explanation.remedy_gaps import closed_gap
-from swapstone.parts.explain.explanation.row_answer import function_text
 from swapstone.parts.explain.model.explanation import RemedyRuns
 
 SOURCE = Path(__file__).with_suffix(".c")
@@ -219,7 +219,7 @@ def explained(program: Path, pair: Pair, asked: argparse.Namespace) -> Result:
             return Result(pair, verdict, problem, time.monotonic() - start, load)
     outcome = outcome_of(content["explanation"])
     verdict = verdict_of(outcome, None if pair.null else cause)
-    remedies = msgspec.convert(content["remedies"] or (), tuple[RemedyRuns, ...])
+    remedies = msgspec.convert(content["measured"].get("remedies") or (), tuple[RemedyRuns, ...])
     return Result(pair, verdict, outcome, time.monotonic() - start, load, remedies)
 
 

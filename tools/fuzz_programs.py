@@ -30,7 +30,7 @@ from swapstone.parts.build.artifacts.library_table import (
     needs_cxx_library,
 )
 from swapstone.parts.build.artifacts.replaced_flags import replaced_flags_warning
-from swapstone.parts.explain.explanation.profile_formats import canonical, folded, folded_difference, waiting_stack
+from swapstone.parts.explain.explanation.profile_formats import canonical, folded, waiting_stack
 from swapstone.parts.explain.instruments import (
     call_paths,
     code_files,
@@ -38,7 +38,6 @@ from swapstone.parts.explain.instruments import (
     hardware,
     heap,
     instructions,
-    model_counts,
     pages,
     path_tree,
     perf,
@@ -56,12 +55,9 @@ from swapstone.parts.explain.instruments.traced_run import Region
 from swapstone.parts.explain.model.instruction_counts import (
     KERNEL_CODE,
     PROGRAM,
-    InstructionExplanation,
-    InstructionPaths,
-    counted_profiles,
+    CountedRow,
 )
-from swapstone.parts.explain.model.wakeup_paths import WakeupExplanation
-from swapstone.parts.explain.report import instruction_explanation, wakeup_explanation
+from swapstone.parts.explain.model.wakeup_paths import TracedRow
 from swapstone.parts.explain.session import explanation_files
 from swapstone.parts.net.session.conformance import decode_script_outcome
 from swapstone.parts.vm.machine import task_counts
@@ -167,11 +163,17 @@ def _path(found: wakeup_trace.WakeupTrace, processor: Processor) -> object:
         return str(error)
 
 
-def _wakeup_row(data: bytes) -> object:
-    found = explanation_files._decoded(data, WakeupExplanation)
-    if found is None or found.problem():
-        raise UserError("It can't be read.")
-    return wakeup_explanation.document_of(found), wakeup_explanation.summary_of(found, [])
+def _machine_row(kind: type[CountedRow] | type[TracedRow]) -> Callable[[bytes], object]:
+    """Return what explains a stored row on the exact clock, and writes its pages, as `swapstone explain` does."""
+
+    def read(data: bytes) -> object:
+        found = explanation_files._decoded(data, kind)
+        if found is None or found.problem():
+            raise UserError("It can't be read.")
+        explanation = explanation_files.explain(found)
+        return explanation, [len(content) for _, content in explanation_files.evidence_pages(found, explanation)]
+
+    return read
 
 
 def _call_paths(data: bytes) -> object:
@@ -185,14 +187,6 @@ def _call_paths(data: bytes) -> object:
     tree = path_tree.tree_of(found, lambda _: name_at, most=2)
     assert tree.total == found.instructions - found.lost
     return tree, folded(tree.profile(1.0)), found.left
-
-
-def _paths_of_row(data: bytes) -> object:
-    row = explanation_files._decoded(fuzz_seeds.COUNTED_ROW, InstructionExplanation)
-    found = explanation_files._decoded(data, InstructionPaths)
-    if row is None or found is None or found.problem() or not found.is_of(row):
-        raise UserError("It can't be read.")
-    return folded_difference(*counted_profiles(row, found)), instruction_explanation.compared(row, found)
 
 
 def _kallsyms(data: bytes) -> object:
@@ -218,14 +212,6 @@ def _code_file(data: bytes) -> object:
         raise UserError("It is no program.")
     block = plugin_file.Block(0x401000, data[:64], bytes([64]), (1,))
     return found, code_files.CodeMap([code_files.CodeFile("a", "a", *found, Path("a"))], [block]).owners(block)
-
-
-def _counted_row(data: bytes) -> object:
-    found = explanation_files._decoded(data, InstructionExplanation)
-    if found is None or found.problem():
-        raise UserError("It can't be read.")
-    split = instruction_explanation.compared(found)
-    return instruction_explanation.document_of(found, split), instruction_explanation.summary_of(found, [])
 
 
 def _build_output(data: bytes) -> object:
@@ -293,13 +279,11 @@ PROGRAM_DECODERS: tuple[Decoder, ...] = (
     Decoder("strace", "strace", _strace, constant(fuzz_seeds.STRACE)),
     Decoder("callgrind", "valgrind", _callgrind, constant(fuzz_seeds.CALLGRIND, fuzz_seeds.CACHEGRIND)),
     Decoder("stack heights", "objdump", _stack_heights, constant(fuzz_seeds.OBJDUMP)),
-    Decoder("plugin model", "emulator", model_counts.decode_model, constant(fuzz_seeds.MODEL)),
     Decoder("plugin paths", "emulator", _call_paths, constant(*fuzz_seeds.CALL_PATHS)),
-    Decoder("paths of a row", "record", _paths_of_row, constant(fuzz_seeds.PATHS_OF_ROW)),
     Decoder("plugin tasks", "emulator", task_counts.decode_counts, constant(fuzz_seeds.TASKS)),
     Decoder("watched functions", "guest", _points, constant(*_kernel_functions())),
     Decoder("plugin wakeups", "emulator", _wakeups, constant(*fuzz_seeds.WAKEUPS)),
-    Decoder("wakeup row", "record", _wakeup_row, constant(fuzz_seeds.WAKEUP_ROW)),
+    Decoder("wakeup row", "record", _machine_row(TracedRow), constant(fuzz_seeds.WAKEUP_ROW)),
     Decoder("kallsyms", "guest", _kallsyms, constant(*fuzz_seeds.KALLSYMS)),
     Decoder(
         "code",
@@ -307,6 +291,8 @@ PROGRAM_DECODERS: tuple[Decoder, ...] = (
         _code_file,
         lambda: (small_elf(loader="/lib/ld.so"), small_elf(soname="liba.so", machine=AARCH64)),
     ),
-    Decoder("counted row", "record", _counted_row, constant(fuzz_seeds.COUNTED_ROW, fuzz_seeds.MODELLED_ROW)),
+    Decoder(
+        "counted row", "record", _machine_row(CountedRow), constant(fuzz_seeds.COUNTED_ROW, fuzz_seeds.PATHS_OF_ROW)
+    ),
     Decoder("build output", "compiler", _build_output, constant(fuzz_seeds.BUILD_OUTPUT)),
 )

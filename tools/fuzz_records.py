@@ -62,10 +62,9 @@ from swapstone.core.workloads import LOADS
 from swapstone.core.workloads.named_figures import decode_named_figures
 from swapstone.parts.boards.targets.labgrid_session import decode_answer
 from swapstone.parts.cluster.content_store import decode_trial
-from swapstone.parts.explain.explanation.row_answer import explain
 from swapstone.parts.explain.model.explanation import RowMeasurements
 from swapstone.parts.explain.session import explanation_files
-from swapstone.parts.explain.session.explanation_files import is_usable
+from swapstone.parts.explain.session.explanation_files import explain, is_usable
 from swapstone.parts.vm.machine.emulator import MACHINE_MODELS
 from swapstone.parts.vm.machine.guest import decode_channel
 from swapstone.parts.vm.machine.qemu import LimitReached, judge_end, last_lines

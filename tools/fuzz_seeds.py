@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 
-from tools.plugin_output import model_file, paths_file, traced_block, wakeups_file
+from tools.plugin_output import paths_file, traced_block, wakeups_file
 
 PERF = b"""\
 perf-exec     0/0         0.000000000: PERF_RECORD_COMM: perf-exec:7/7
@@ -399,7 +399,6 @@ TASKS = (
 )
 """Of the emulator's plugin in its mode for tasks."""
 
-MODEL = model_file(begins=4, windows=1, instructions=30, l1d_accesses=5, l1d_misses=2, branches=3, mispredictions=1)
 
 COUNTED_ROW = (
     b'{"record":"r","chain":"c","swapstone":"0","created":"now","emulator":"QEMU","region":"passes","notes":["counted"],'
@@ -408,17 +407,17 @@ COUNTED_ROW = (
     b'"clock_ns":28,"repeated":0,"lost":1,"arm":{"kinds":[["vadd.f32",2],["integer",8]],"load_runs":1,"helper_calls":0}},{"variant":"libc=musl","trial":"t","run":"r","output":"o","program_sha256":"",'
     b'"operations":2.0,"instructions":60,"clock_ns":55,"repeated":0,"lost":0}],'
     b'"functions":[{"name":"strlen","file":"libc.so","kind":"C library","baseline":0,"candidate":40,"entries":[0,4]},'
-    b'{"name":"__x64_sys_brk","file":"","kind":"kernel","baseline":29,"candidate":20,"entries":[2,1]}]}'
+    b'{"name":"__x64_sys_brk","file":"","kind":"kernel","baseline":29,"candidate":20,"entries":[2,1]}],"no_paths":"none"}'
 )
 """Of a row on the exact clock: the instructions of both sides by function."""
 
-PATHS_OF_ROW = (
-    b'{"chain":"c","sides":[{"frames":[{"symbol":"main","object":"[program]"},{"symbol":"__x64_sys_brk","object":"[kernel]"}],'
+PATHS_OF_ROW = COUNTED_ROW.replace(b'"no_paths":"none"}', b"") + (
+    b'"paths":[{"frames":[{"symbol":"main","object":"[program]"},{"symbol":"__x64_sys_brk","object":"[kernel]"}],'
     b'"above":[-1,0],"frame":[0,1],"own":[0,29],"least":0,"deep":0,"full":0},'
     b'{"frames":[{"symbol":"main","object":"[program]"},{"symbol":"strlen","object":"libc.so"},{"symbol":"[unknown]","object":"[kernel]"}],'
     b'"above":[-1,0,0],"frame":[0,1,2],"own":[0,40,20],"least":3,"deep":1,"full":2}]}'
 )
-"""The same row's instructions by call path."""
+"""The same row with its instructions by call path."""
 
 WAKEUP_ROW = (
     b'{"record":"r","chain":"c","swapstone":"0","created":"now","emulator":"QEMU",'
@@ -435,19 +434,3 @@ WAKEUP_ROW = (
     b'{"name":"__schedule","depth":0,"own":100,"total":100}]}]}'
 )
 """Of a row of latencies on the exact clock: the paths of the worst wake-ups."""
-
-_EVENTS = (
-    b'{"instructions":%d,"loads":9,"stores":4,"devices":1,"unseen":2,"l1i_accesses":20,"l1i_misses":2,"l1d_accesses":13,"l1d_misses":%d,'
-    b'"l2_code_misses":1,"l2_data_misses":%d,"branches":6,"mispredictions":%d,"interrupted":0,"divides_32":0,"divides_64":%d,'
-    b'"divides_single":0,"divides_double":1,"roots_single":0,"roots_double":0}'
-)
-MODELLED_ROW = COUNTED_ROW.removesuffix(b"}") + (
-    b',"model":{"caches":{"l1i":{"bytes":49152,"ways":3},"l1d":{"bytes":32768,"ways":2},"l2":{"bytes":1048576,"ways":16},'
-    b'"line_bytes":64,"history_bits":12},"costs":{"instruction":1,"l2":20,"memory":150,"misprediction":15,'
-    b'"divides":[12,20,11,18,17,32]},"sides":['
-    + _EVENTS % (30, 2, 0, 1, 0)
-    + b","
-    + _EVENTS % (60, 8, 4, 3, 2)
-    + b"]}}"
-)
-"""The same with the events of a modelled processor."""

@@ -32,8 +32,8 @@ from swapstone.core.session.capabilities import State
 from swapstone.core.session.catalog import all_lists
 from swapstone.parts.cluster.many_machines import PlannedRuns
 from swapstone.parts.explain.model.explanation import Explanation, RowMeasurements
-from swapstone.parts.explain.model.instruction_counts import InstructionExplanation
-from swapstone.parts.explain.model.wakeup_paths import WakeupExplanation
+from swapstone.parts.explain.model.instruction_counts import CountedRow
+from swapstone.parts.explain.model.wakeup_paths import TracedRow
 from swapstone.parts.net.session.conformance import ScriptOutcome
 from swapstone.parts.vm.artifacts.images import Image
 from swapstone.parts.vm.artifacts.libc_files import LibcImage
@@ -86,7 +86,6 @@ _COMPARED = _struct(
     dict.fromkeys(("low", "high"), float | None),
     dict.fromkeys(("not_same", "differs", "reason"), _TEXT),
 )
-_OF_A_ROW = ("references", "runs", "missing", "costs", "remedies")
 _FOUND: Fields = {"answer": str, "records": _TEXTS, "left_out": _TEXT, "damaged": _TEXTS}
 
 DOCUMENTS: dict[str, Fields] = {
@@ -104,10 +103,11 @@ DOCUMENTS: dict[str, Fields] = {
     "document": {"document": Document},
     "explanation": {
         "explanation": Explanation,
-        **{name: kind for name, kind in _fields(RowMeasurements).items() if name in _OF_A_ROW},
+        "measured": RowMeasurements | None,
+        "counted": CountedRow | None,
+        "traced": TracedRow | None,
     },
     "image": {"digest": str, "folder": str, "image": Image},
-    "instruction-explanation": _fields(InstructionExplanation),
     "libc-image": {"image": LibcImage},
     "memory-fit": _fields(MemoryFit),
     "plan": _fields(PlannedRuns),
@@ -116,7 +116,6 @@ DOCUMENTS: dict[str, Fields] = {
     "query": {"rows": tuple[dict[str, Any], ...]},
     "side-by-side": {"tables": _many(_struct("Joined", {"board": str, "sentences": _TEXTS, "table": SideBySide}))},
     "study-index": {"index": _INDEX},
-    "wakeup-explanation": _fields(WakeupExplanation),
 }
 """The fields of each format besides ``format`` and ``schema``. Those of ``list`` and ``images`` are the columns of tables."""
 

@@ -36,28 +36,6 @@ def wakeups_file(
     return b"swapstone-wakeups 2\n" + lines.encode() + b"\n" + b"".join(tables) + b"end\n"
 
 
-def model_file(**values: int) -> bytes:
-    """Return a file of events of the modelled processor (native/plugin/model.c), given the numbers that are not 0."""
-    sizes = {"l1i_bytes": 49152, "l1i_ways": 3, "l1d_bytes": 32768, "l1d_ways": 2, "l2_bytes": 1 << 20, "l2_ways": 16}
-    first = (
-        "begins",
-        "windows",
-        "open",
-        *sizes,
-        "line_bytes",
-        "history_bits",
-        "instructions",
-        "lost",
-        "loads",
-        "stores",
-    )
-    misses = ("l1i_accesses", "l1i_misses", "l1d_accesses", "l1d_misses", "l2_code_misses", "l2_data_misses")
-    divides = ("divides_32", "divides_64", "divides_single", "divides_double", "roots_single", "roots_double")
-    names = (*first, "devices", "unseen", *misses, "branches", "mispredictions", "interrupted", *divides)
-    numbers = {**sizes, "line_bytes": 64, "history_bits": 12, **values}
-    return b"swapstone-model 1\n" + "".join(f"{name} {numbers.get(name, 0)}\n" for name in names).encode() + b"end\n"
-
-
 def paths_file(
     blocks: Sequence[bytes] = (),
     paths: Sequence[tuple[int, int]] = (),

@@ -120,49 +120,6 @@ bool repeats(const unsigned char *code, size_t size) {
            ((one.value & 0xfc) == 0xa4 || (one.value >= 0xaa && one.value <= 0xaf));
 }
 
-/* x87's divisions and its square root (volume 2, appendix B.17 and FDIV, FDIVR, FIDIV, FSQRT). */
-static bool divides_x87(const struct opcode *one) {
-    unsigned operation = one->modrm >> 3 & 7;
-    bool divides = operation == 6 || operation == 7, in_memory = one->modrm < 0xc0;
-    return divides && (one->value == 0xd8 || one->value == 0xdc || one->value == 0xde ||
-                       (one->value == 0xda && in_memory));
-}
-
-static enum divide divide_x86(const unsigned char *code, size_t size) {
-    struct opcode one;
-    if (!split(code, size, &one))
-        return DIVIDES;
-    if (one.extended) {
-        bool is_double = one.prefix == 0x66 || one.prefix == 0xf2;
-        if (one.value == 0x5e)
-            return is_double ? DIVIDE_DOUBLE : DIVIDE_SINGLE;
-        if (one.value == 0x51)
-            return is_double ? ROOT_DOUBLE : ROOT_SINGLE;
-        return DIVIDES;
-    }
-    unsigned operation = one.modrm >> 3 & 7;
-    if ((one.value == 0xf6 || one.value == 0xf7) && operation >= 6)
-        return one.wide && one.value == 0xf7 ? DIVIDE_64 : DIVIDE_32;
-    if (one.value == 0xd9 && one.modrm == 0xfa)
-        return ROOT_DOUBLE;
-    return divides_x87(&one) ? DIVIDE_DOUBLE : DIVIDES;
-}
-
-static bool conditional_x86(const unsigned char *code, size_t size, uint64_t address, uint64_t *target) {
-    struct opcode one;
-    if (!split(code, size, &one))
-        return false;
-    bool near = one.extended && (one.value & 0xf0) == 0x80;
-    bool is_short = !one.extended && ((one.value & 0xf0) == 0x70 || (one.value >= 0xe0 && one.value <= 0xe3));
-    if (!near && !is_short)
-        return false;
-    if (code + size - one.operand < (near ? 4 : 1))
-        return false;
-    int32_t offset = near ? (int32_t)word_of(one.operand) : (signed char)one.operand[0];
-    *target = address + size + (uint64_t)(int64_t)offset;
-    return true;
-}
-
 /* CALL near, relative and indirect (volume 2, CALL). */
 bool is_call(const unsigned char *code, size_t size) {
     struct opcode one;
@@ -178,43 +135,6 @@ bool is_return(const unsigned char *code, size_t size) {
 }
 
 /* ==== arm64 ==== */
-
-static enum divide divide_arm64(uint32_t word) {
-    static const struct {
-        uint32_t mask, value;
-        enum divide small, large;
-        unsigned size_bit; /* is set where it is the large one */
-    } encodings[] = {
-        {0x7fe0f800, 0x1ac00800, DIVIDE_32, DIVIDE_64, 31},         /* UDIV and SDIV */
-        {0xffa0fc00, 0x1e201800, DIVIDE_SINGLE, DIVIDE_DOUBLE, 22}, /* FDIV, scalar */
-        {0xffe0fc00, 0x1ee01800, DIVIDE_SINGLE, DIVIDE_SINGLE, 0},  /* half */
-        {0xbfa0fc00, 0x2e20fc00, DIVIDE_SINGLE, DIVIDE_DOUBLE, 22}, /* FDIV, vector */
-        {0xbfe0fc00, 0x2e403c00, DIVIDE_SINGLE, DIVIDE_SINGLE, 0},  /* half */
-        {0xffbffc00, 0x1e21c000, ROOT_SINGLE, ROOT_DOUBLE, 22},     /* FSQRT, scalar */
-        {0xfffffc00, 0x1ee1c000, ROOT_SINGLE, ROOT_SINGLE, 0},      /* half */
-        {0xbfbffc00, 0x2ea1f800, ROOT_SINGLE, ROOT_DOUBLE, 22},     /* FSQRT, vector */
-        {0xbffffc00, 0x2ef9f800, ROOT_SINGLE, ROOT_SINGLE, 0},      /* half */
-    };
-    for (size_t i = 0; i < sizeof encodings / sizeof *encodings; i++)
-        if ((word & encodings[i].mask) == encodings[i].value)
-            return word >> encodings[i].size_bit & 1 ? encodings[i].large : encodings[i].small;
-    return DIVIDES;
-}
-
-/* Returns `bits` bits of a word from bit `from` on, with their sign. */
-static int64_t signed_field(uint32_t word, unsigned from, unsigned bits) {
-    return (int32_t)(word << (32 - from - bits)) >> (32 - bits);
-}
-
-static bool conditional_arm64(uint32_t word, uint64_t address, uint64_t *target) {
-    bool on_condition = (word & 0xff000000) == 0x54000000;          /* B.cond and BC.cond */
-    bool on_bit = (word & 0x7e000000) == 0x36000000;                /* TBZ and TBNZ */
-    bool on_zero = (word & 0x7e000000) == 0x34000000;               /* CBZ and CBNZ */
-    if (!(on_condition && (word & 15) < 14) && !on_bit && !on_zero) /* conditions 14 and 15 are always */
-        return false;
-    *target = address + (uint64_t)(signed_field(word, 5, on_bit ? 14 : 19) * 4);
-    return true;
-}
 
 /* Branches to an address in a register (C4.1, unconditional branch (register)): BLR, BLRAA, BLRAAZ, BLRAB and
  * BLRABZ call; RET, RETAA and RETAB return, and so does BR with X30. */
@@ -248,23 +168,4 @@ bool moves_link(const unsigned char *code, size_t size, bool *on_stack) {
                (word & 0xffa00000) == 0xf8000000 /* unscaled, before and after */;
     *on_stack = (word >> 5 & 31) == 31;
     return ((pair || one) && (word & 31) == 30) || (pair && (word >> 10 & 31) == 30);
-}
-
-/* ==== Both ==== */
-
-enum divide divide_of(enum architecture architecture, const unsigned char *code, size_t size) {
-    if (architecture == X86_64)
-        return divide_x86(code, size);
-    return architecture == ARM64 && size == 4 ? divide_arm64(word_of(code)) : DIVIDES;
-}
-
-bool is_conditional(enum architecture architecture, const unsigned char *code, size_t size, uint64_t address,
-                    uint64_t *target) {
-    if (architecture == X86_64)
-        return conditional_x86(code, size, address, target);
-    return architecture == ARM64 && size == 4 && conditional_arm64(word_of(code), address, target);
-}
-
-bool writes_unseen(enum architecture architecture, const unsigned char *code, size_t size) {
-    return architecture == ARM64 && size == 4 && (word_of(code) & 0xffffffe0) == 0xd50b7420;
 }

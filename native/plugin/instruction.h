@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /*
- * What the model needs to know of an instruction, from its bytes. Sources of the encodings: Intel 64 and
+ * What the plugin needs to know of an instruction, from its bytes. Sources of the encodings: Intel 64 and
  * IA-32 Architectures Software Developer's Manual, volume 2; Arm Architecture Reference Manual for A-profile,
  * C4.1.
  */
@@ -13,24 +13,8 @@
 
 enum architecture { X86_64, ARM64, OTHER_ARCHITECTURE };
 
-enum divide {
-    DIVIDE_32, /* integers of at most 32 bits */
-    DIVIDE_64,
-    DIVIDE_SINGLE, /* floating point of 32 bits or less; a vector counts once */
-    DIVIDE_DOUBLE, /* of 64 bits, and x87's 80 */
-    ROOT_SINGLE,   /* square roots */
-    ROOT_DOUBLE,
-    DIVIDES, /* the number of kinds: none of them */
-};
-
 /* Returns the architecture of QEMU's name of a target. */
 enum architecture architecture_of(const char *target);
-
-enum divide divide_of(enum architecture architecture, const unsigned char *code, size_t size);
-
-/* Returns whether an instruction is a conditional branch, and sets the address that it branches to. */
-bool is_conditional(enum architecture architecture, const unsigned char *code, size_t size, uint64_t address,
-                    uint64_t *target);
 
 /* Where control goes behind an instruction of arm64. */
 enum flow {
@@ -58,9 +42,5 @@ bool is_complete(const unsigned char *code, size_t size);
 /* Returns whether an instruction of x86_64 is a string operation that REP repeats. Each turn of it counts as
  * an instruction, and one more that finds the count 0. */
 bool repeats(const unsigned char *code, size_t size);
-
-/* Returns whether an instruction writes memory without a callback of QEMU: DC ZVA of arm64 (QEMU 7.2,
- * target/arm/helper-a64.c: dc_zva). */
-bool writes_unseen(enum architecture architecture, const unsigned char *code, size_t size);
 
 #endif

@@ -30,7 +30,7 @@ enum { PAGE_BYTES = 4096, LONGEST_BYTES = 15 }; /* of an instruction of x86_64 *
 
 struct window window = {.cycle = 1};
 
-static const struct mode *const modes[] = {&model_mode, &paths_mode, &tasks_mode, &wakeups_mode};
+static const struct mode *const modes[] = {&paths_mode, &tasks_mode, &wakeups_mode};
 static const struct mode *mode;
 static enum architecture architecture;
 static const char *out_path;

@@ -45,6 +45,6 @@ extern uint64_t paths_follow, paths_exec, paths_switch, paths_switch_end, paths_
 /* The file with the addresses that the mode `tasks` watches; tasks.c describes it. */
 extern const char *tasks_points;
 
-extern const struct mode model_mode, paths_mode, tasks_mode, wakeups_mode;
+extern const struct mode paths_mode, tasks_mode, wakeups_mode;
 
 #endif

@@ -281,11 +281,11 @@ def test_without_perf_and_valgrind_the_row_is_explained_by_counts_with_what_is_m
             (tools / name).symlink_to(path)
     result = swapstone(tmp_path, "explain", str(tmp_path / "r"), "cpu", "--only", "*", "--json", PATH=str(tools))
     found = json.loads(result.stdout)
-    missing = {each["instrument"]: each["reason"] for each in found["missing"]}
+    missing = {each["instrument"]: each["reason"] for each in found["measured"]["missing"]}
     assert set(missing) == {"on-cpu", "off-cpu", "syscalls", "allocations", "hardware", "instructions"}
     assert missing["on-cpu"] == "the command 'perf' is not installed"
     assert missing["instructions"] == "the command 'valgrind' is not installed"
-    assert {each["instrument"] for each in found["costs"]} >= {"reference", "pages", *missing}
+    assert {each["instrument"] for each in found["measured"]["costs"]} >= {"reference", "pages", *missing}
     assert found["explanation"]["time"] is None
     assert "running both variants under instructions" in result.stderr
 
@@ -322,7 +322,9 @@ def test_the_off_cpu_profile_of_a_server_shows_memory_mapping_with_musl_malloc_o
     for allocator in ("default", "mimalloc"):
         versus = f"libc=musl,allocator={allocator}"
         found = time_of(metric="requests", workload="http(c=10,t=cores)", candidate=versus, trust=True)
-        assert {run["instrument"] for run in found["runs"]} == {"reference", "on-cpu", "off-cpu"}, found["missing"]
+        assert {run["instrument"] for run in found["measured"]["runs"]} == {"reference", "on-cpu", "off-cpu"}, found[
+            "measured"
+        ]["missing"]
         (folder,) = (record / "explain").glob(f"*{allocator}-*")
         shares[allocator] = memory_share(folder)
         assert found["explanation"]["time"]["metric"] == "wall"
@@ -354,6 +356,6 @@ def test_a_remedy_confirms_the_cause_that_explain_names(tmp_path: Path) -> None:
     swapstone(tmp_path, "compare", *commands, "--blocks", "12", "--out", record)
     found = explained(tmp_path, "wall", "--only", "*", *QUICK, "--confirm")
     assert "(system call), called by" in found["explanation"]["sentence"]
-    (tried,) = (each for each in found["remedies"] if each["name"] == "TCP_NODELAY")
+    (tried,) = (each for each in found["measured"]["remedies"] if each["name"] == "TCP_NODELAY")
     gap = closed_gap(msgspec.convert(tried, RemedyRuns))
     assert gap is not None and gap.interval is not None and gap.interval[0] > 0.5, tried  # 40 ms for each request

@@ -342,7 +342,6 @@ class Explain(Records):
 
 def _explain(record: Path) -> None:
     from swapstone.core.record import load
-    from swapstone.parts.explain.explanation.row_answer import explain
     from swapstone.parts.explain.model.explanation import RowMeasurements
     from swapstone.parts.explain.session import explanation_files
     from tests.unit.explanation.rows import FREE, OWN, row
@@ -353,7 +352,7 @@ def _explain(record: Path) -> None:
     if seen is None:
         seen = made
         explanation_files.store(folder, explanation_files.evidence_files(view, seen))
-    explanation_files.write(folder, explanation_files.evidence_pages(seen, explain(seen)))
+    explanation_files.write(folder, explanation_files.evidence_pages(seen, explanation_files.explain(seen)))
 
 
 class CountedExplanation(Explain):
@@ -367,23 +366,17 @@ class CountedExplanation(Explain):
 
 
 def _explain_counts(record: Path) -> None:
-    from tools.fuzz_seeds import COUNTED_ROW, PATHS_OF_ROW
+    from tools.fuzz_seeds import PATHS_OF_ROW
 
     from swapstone.core.record import load
-    from swapstone.parts.explain.model.instruction_counts import InstructionExplanation, InstructionPaths
-    from swapstone.parts.explain.report.instruction_explanation import compared, document_of
+    from swapstone.parts.explain.model.instruction_counts import CountedRow
     from swapstone.parts.explain.session import explanation_files
 
     view = load(record)
-    made = msgspec.json.decode(COUNTED_ROW, type=InstructionExplanation)
+    made = msgspec.json.decode(PATHS_OF_ROW, type=CountedRow)
     folder = explanation_files.folder_of(view, made.place)
-    found = explanation_files.read(folder, view, InstructionExplanation)
-    paths = explanation_files.read(folder, view, InstructionPaths)
-    if found is None or paths is None:
-        found = msgspec.structs.replace(made, chain=view.last_chain, no_graph="")
-        paths = msgspec.json.decode(PATHS_OF_ROW, type=InstructionPaths)
-        paths = msgspec.structs.replace(paths, chain=view.last_chain)
-        files = {explanation_files.COUNTS: found.encoded(), explanation_files.PATHS: paths.encoded()}
-        explanation_files.store(folder, files)
-    printed = document_of(found, compared(found, paths))
-    explanation_files.write(folder, explanation_files.count_pages(printed, found, paths))
+    found = explanation_files.read(folder, view, CountedRow)
+    if found is None:
+        found = msgspec.structs.replace(made, chain=view.last_chain)
+        explanation_files.store(folder, explanation_files.evidence_files(view, found))
+    explanation_files.write(folder, explanation_files.evidence_pages(found, explanation_files.explain(found)))

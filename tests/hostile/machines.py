@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-from tools.fuzz_seeds import COUNTED_ROW, MODELLED_ROW, PATHS_OF_ROW, WAKEUP_ROW
+from tools.fuzz_seeds import COUNTED_ROW, PATHS_OF_ROW, WAKEUP_ROW
 
 from tests.hostile.forgery import (
     LINES,
@@ -24,7 +24,7 @@ from tests.hostile.forgery import (
 )
 
 _MACHINE = {"target": "vm", "clock": "virtual", "architecture": "x86_64"}
-_COUNTS, _PATHS, _WAKEUPS = "instructions.json", "paths.json", "wakeups.json"
+_COUNTS, _WAKEUPS = "instructions.json", "wakeups.json"
 
 Change = Callable[[Json], Json]
 
@@ -42,18 +42,17 @@ def _stored(name: str, seed: bytes, change: Change) -> Callable[[Path], None]:
     def harm(path: Path) -> None:
         folder, place, chain = _row(path)
         found = json.loads(seed) | {"chain": chain}
-        if name != _PATHS:
-            found["place"] = place
-            for side, variant in zip(found["sides"], (place["baseline"], place["candidate"]), strict=True):
-                side["variant"] = variant
+        found["place"] = place
+        for side, variant in zip(found["sides"], (place["baseline"], place["candidate"]), strict=True):
+            side["variant"] = variant
         edited("experiment", **_MACHINE)(path)
         (folder / name).write_text(json.dumps(change(found)))
 
     return harm
 
 
-def _counts(change: Change, seed: bytes = COUNTED_ROW) -> Callable[[Path], None]:
-    return _stored(_COUNTS, seed, change)
+def _counts(change: Change) -> Callable[[Path], None]:
+    return _stored(_COUNTS, COUNTED_ROW, change)
 
 
 def _wakeups(change: Change) -> Callable[[Path], None]:
@@ -61,11 +60,10 @@ def _wakeups(change: Change) -> Callable[[Path], None]:
 
 
 def _paths(change: Change, counted: Change = lambda found: found) -> Callable[[Path], None]:
-    def harm(path: Path) -> None:
-        _counts(lambda found: counted(found) | {"no_graph": ""})(path)
-        _stored(_PATHS, PATHS_OF_ROW, change)(path)
+    def with_paths(found: Json) -> Json:
+        return counted(found) | {"paths": change({"sides": found["paths"]})["sides"]}
 
-    return harm
+    return _stored(_COUNTS, PATHS_OF_ROW, with_paths)
 
 
 def _sides(**changes: object) -> Change:
@@ -223,7 +221,6 @@ _MACHINES = [
     ),
     Kind("counted instructions", _counts(lambda found: found), ""),
     Kind("counted instructions that forge lines", _counts(_all_forged), ""),
-    Kind("modelled cycles that forge lines", _counts(_all_forged, MODELLED_ROW), ""),
     Kind("counted instructions of another row", _counts(lambda found: found | {"place": {"suite": LINES}}), ""),
     Kind("counts of 2^53", _counts(_scaled(1 << 53)), ""),
     Kind("counts of -1", _counts(_scaled(-1)), ""),

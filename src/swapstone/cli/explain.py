@@ -41,11 +41,6 @@ from swapstone.parts.explain.instruments.acquisition import INSTRUMENTS
     help="Leave an instrument out; repeatable.",
 )
 @click.option(
-    "--modelled-cycles",
-    is_flag=True,
-    help="Also model a processor's caches, branch prediction and divides (records of virtual machines).",
-)
-@click.option(
     "--confirm", is_flag=True, help="Also try remedies for what is named: which share of the gap each closes."
 )
 @TRUST
@@ -60,7 +55,6 @@ def explain_command(
     load: str | None,
     again: bool,
     without: tuple[str, ...],
-    modelled_cycles: bool,
     confirm: bool,
     trust: bool,
     kind: str,
@@ -87,7 +81,6 @@ def explain_command(
         load=load,
         again=again,
         without=without,
-        modelled_cycles=modelled_cycles,
         confirm=confirm,
         trust=trust,
         progress=display(),

@@ -11,7 +11,8 @@ import pytest
 
 from swapstone.core.model import Comparison, Direction, Metric, Quantity, Scale, Variant, Verdict
 from swapstone.parts.explain.explanation.count_costs import counts_of
-from swapstone.parts.explain.explanation.row_answer import explain
+from swapstone.parts.explain.explanation.measured_tables import ratio_of
+from swapstone.parts.explain.explanation.row_answer import explain_measurements as explain
 from swapstone.parts.explain.model.explanation import (
     Amount,
     Count,
@@ -21,7 +22,6 @@ from swapstone.parts.explain.model.explanation import (
     RowKey,
     RowMeasurements,
 )
-from swapstone.parts.explain.report.row_explanation import ratio_of
 from swapstone.parts.explain.session.explain_row import has_other_medians
 from tests.unit.explanation.rows import OWN, profile, result
 

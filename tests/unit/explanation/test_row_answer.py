@@ -10,8 +10,10 @@ import pytest
 
 from swapstone.core.model.profile import KERNEL, OWN_OBJECT, Frame
 from swapstone.core.report.render import terminal
+from swapstone.parts.explain.explanation.by_function import function_text
 from swapstone.parts.explain.explanation.profile_formats import FAULTING
-from swapstone.parts.explain.explanation.row_answer import explain, function_text, named
+from swapstone.parts.explain.explanation.row_answer import explain_measurements as explain
+from swapstone.parts.explain.explanation.row_answer import named
 from swapstone.parts.explain.model.explanation import (
     Explanation,
     InstrumentResult,
@@ -19,7 +21,7 @@ from swapstone.parts.explain.model.explanation import (
     RowMeasurements,
 )
 from swapstone.parts.explain.model.wait_causes import DELAYED_ACK, EndedWaits, ProcessorTaken
-from swapstone.parts.explain.report.row_explanation import document_of, summary_of, time_rows
+from swapstone.parts.explain.report.explanation_document import document_of, function_table, summary_of
 from tests.unit.explanation.rows import (
     BASE,
     CANDIDATE,
@@ -108,11 +110,11 @@ def test_the_first_screen_has_the_sentence_the_functions_what_is_not_known_and_t
     missing = (MissingInstrument(instrument="syscalls", reason="no tracefs", remedy="sudo x"),)
     seen = msgspec.structs.replace(row(base, candidate), missing=missing)
     found = explain(seen)
-    text = terminal.render(document_of(seen, found, record="/r"), terminal.Terminal(width=120))
+    text = terminal.render(document_of(found, record="/r"), terminal.Terminal(width=120))
     assert text.startswith(found.sentence[:100]) and len(text.splitlines()) <= 30
     assert "- syscalls is unavailable: no tracefs. To enable it: sudo x." in text
     assert "swapstone profile /r cpu --only w --candidate libc=musl --on-cpu --open" in text
-    rows = time_rows(found)
+    _, *rows = function_table(found)
     assert len(rows) <= 9 and rows[0][0] == "free (C library)" and rows[-1][0] == "all of them (cpu)"
     assert "Instruments" not in text  # they are on the page
     summary = summary_of(found, ())
@@ -143,7 +145,7 @@ def test_without_a_profile_it_is_not_known_which_function_and_what_the_counts_co
         "Of what was counted (system calls), the slower variant has nothing 20 % more often." in explain(equal).unknown
     )
     assert "Nothing was counted of both variants." in explain(msgspec.structs.replace(seen, runs=())).unknown
-    screen = terminal.render(document_of(seen, found, record="/r"), terminal.Terminal(width=120))
+    screen = terminal.render(document_of(found, record="/r"), terminal.Terminal(width=120))
     assert "swapstone doctor" in screen
 
 
@@ -154,13 +156,13 @@ def test_a_row_without_a_difference_has_nothing_to_explain_or_too_few_pairs() ->
     assert found.sentence == (
         "There is nothing to explain: the record decides no difference between the medians of musl and glibc on w."
     )
-    assert {each[3] for each in time_rows(found)} == {""} and found.evidence == ()
+    assert "share" not in function_table(found)[0] and found.evidence == ()
     doubled = msgspec.structs.replace(row(sides[0], (drawn(chance, {FREE: 1.0}), noisy(chance, 2e6))), differs=False)
     text = explain(doubled).sentence
     assert text.startswith(
         "Too few pairs: the record decides no difference between the medians of musl and glibc on w, but the runs now differ by +"
     )
-    screen = terminal.render(document_of(doubled, explain(doubled), record="/r"), terminal.Terminal(width=120))
+    screen = terminal.render(document_of(explain(doubled), record="/r"), terminal.Terminal(width=120))
     assert "swapstone compare --resume /r" in screen and "free" in screen
 
 
@@ -196,7 +198,7 @@ def test_runs_that_decide_no_difference_name_nothing() -> None:
         "which function accounts for it is not known, because the runs now show no difference."
     )
     assert any(text.startswith("The runs now decide no difference") for text in found.unknown)
-    assert {each[3] for each in time_rows(found)} == {""}
+    assert "share" not in function_table(found)[0]
 
 
 def test_runs_that_differ_from_the_record_are_a_limit() -> None:
@@ -246,7 +248,7 @@ def test_time_without_a_processor_does_not_lead_and_who_had_it_is_stated() -> No
         "+200 ns is time ready without a processor, taken by cc1 for 150 ns; the shares are of the rest."
         in found.unknown
     )
-    assert time_rows(found)[-1][:2] == ("ready, without a processor", "+200 ns")
+    assert function_table(found)[-1][:2] == ("ready, without a processor", "+200 ns")
     unseen = explain(msgspec.structs.replace(seen, runs=seen.runs[:4]))
     assert any("and it is not known who had it" in text for text in unseen.unknown)
 
@@ -362,7 +364,7 @@ def test_names_from_outside_are_made_visible() -> None:
     seen = msgspec.structs.replace(seen, place=msgspec.structs.replace(seen.place, workload="a\x1b[31m"))
     found = explain(seen)
     for text in (
-        terminal.render(document_of(seen, found, record="/r")),
+        terminal.render(document_of(found, record="/r")),
         " ".join(cell for each in summary_of(found, ()).ledger for cell in each),
     ):
         assert "\x1b" not in text and "f\\x1b[31m" in text

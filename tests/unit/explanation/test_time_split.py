@@ -10,7 +10,7 @@ import pytest
 
 from swapstone.core.comparison.profile_difference import NO_STACK, Weights
 from swapstone.core.model.profile import KERNEL, OWN_OBJECT, Frame
-from swapstone.parts.explain.explanation.row_answer import explain
+from swapstone.parts.explain.explanation.row_answer import explain_measurements as explain
 from swapstone.parts.explain.explanation.time_split import LEAST_RUNS, TimeSplit, time_split
 from swapstone.parts.explain.model.explanation import (
     ElapsedTime,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Claims that a record's time series, stored stacks and models decide: each can hold, fail and stay undecided."""
+"""Claims that a record's time series and stored stacks decide: each can hold, fail and stay undecided."""
 
 from __future__ import annotations
 
@@ -8,13 +8,11 @@ import pytest
 from tests.unit import builders
 from tests.unit.explanation.rows import OWN, profile, result, row
 from tests.unit.report.test_claim_verdicts import claim
-from tests.unit.report.test_float_abi_report import SOFT, SOFTFP, explained
 from tests.unit.report.test_published_differences import record
 
 from swapstone.core.model import TimeSeries
 from swapstone.core.model.profile import Frame
 from swapstone.parts.explain.model.explanation import RowKey, RowMeasurements
-from swapstone.parts.explain.model.instruction_counts import InstructionExplanation
 from swapstone.parts.explain.session.explained_claims import evidence_of
 from swapstone.parts.published.report.claim_verdicts import ClaimVerdict, JudgedClaim, judge
 from swapstone.parts.published.report.measured import Analysed
@@ -103,39 +101,3 @@ def test_a_profile_without_weight_decides_nothing() -> None:
     empty = result("off-cpu", "libc=musl,allocator=default", profile=profile([{}], "off-cpu"))
     bare = msgspec.structs.replace(_profiled(6.0, "off-cpu", "libc=musl,allocator=default"), runs=(empty,))
     assert judged("musl-munmap", stored(bare)).verdict is ClaimVerdict.ABSENT
-
-
-def counted(*candidates: str, turned: bool = False) -> Analysed:
-    rows = tuple(_counted(each, turned=turned) for each in candidates)
-    return msgspec.structs.replace(record(), stored=evidence_of((), rows))
-
-
-def _counted(candidate: str, *, turned: bool) -> InstructionExplanation:
-    place = {"suite": "float", "workload": "float_calls(exact)", "load": "idle", "metric": "wall"}
-    levels, sides = ("float=soft", f"float={candidate}"), (SOFT, SOFTFP)
-    base, other = reversed(levels) if turned else levels
-    found = explained(*(reversed(sides) if turned else sides))
-    return msgspec.structs.replace(found, place=RowKey(**place, baseline=base, candidate=other))
-
-
-@pytest.mark.parametrize("turned", [False, True])
-def test_a_models_range_over_the_bound_leaves_a_claim_undecided(turned: bool) -> None:
-    found = judged("float-slower-on-board", counted("softfp", "hard", turned=turned))
-    assert found.verdict is ClaimVerdict.UNDECIDED
-    assert (
-        found.evidence[0].text
-        == "float_calls(exact), float=softfp / float=soft: 0.873 to 1.633 in cycles of a model of Cortex-A8"
-    )
-    assert judged("float-slower-on-board", counted("softfp")).verdict is ClaimVerdict.UNDECIDED
-    assert judged("float-slower-on-board", record()).verdict is ClaimVerdict.ABSENT
-
-
-@pytest.mark.parametrize(("least", "verdict"), [(0.5, ClaimVerdict.HOLDS), (2.0, ClaimVerdict.FAILS)])
-def test_a_models_range_on_one_side_of_the_bound_decides(least: float, verdict: ClaimVerdict) -> None:
-    known = claim("float-slower-on-board")
-    tests = tuple(msgspec.structs.replace(each, least=least) for each in known.tests)
-    (found,) = judge([msgspec.structs.replace(known, tests=tests)], [counted("softfp", "hard")])
-    assert found.verdict is verdict
-    other = msgspec.structs.replace(known.tests[0], processor="Cortex-M0")
-    (found,) = judge([msgspec.structs.replace(known, tests=(other,))], [counted("softfp")])
-    assert found.verdict is ClaimVerdict.ABSENT

@@ -201,11 +201,10 @@ def test_the_shipped_claims_are_whole() -> None:
         assert each.words and bool(each.untested) != bool(each.tests and each.command)
         for test in each.tests:
             assert test.least <= test.most and math.isfinite(max(test.least, -test.most)), each.name
-            assert bool(test.over) == (test.what in {"ratio", "difference", "index", "seconds", "modelled"})
+            assert bool(test.over) == (test.what in {"ratio", "difference", "index", "seconds"})
             assert bool(test.part_of) == (test.what == "share")
             assert bool(test.profile and all(test.functions) and test.functions) == (test.what == "stacks")
             assert test.profile in {"", "on-cpu", "off-cpu"}
-            assert bool(test.processor) == (test.what == "modelled")
 
 
 def test_the_output_has_the_evidence_and_the_command() -> None:

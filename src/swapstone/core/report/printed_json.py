@@ -20,10 +20,9 @@ VERSIONS: dict[str, int] = {
     "conformance": 1,
     "doctor": 1,
     "document": 2,
-    "explanation": 2,
+    "explanation": 3,
     "image": 1,
     "images": 1,
-    "instruction-explanation": 1,
     "libc-image": 1,
     "list": 1,
     "memory-fit": 1,
@@ -33,7 +32,6 @@ VERSIONS: dict[str, int] = {
     "query": 1,
     "side-by-side": 1,
     "study-index": 3,
-    "wakeup-explanation": 1,
 }
 """The version of each format's schema. ``docs/stability.md`` states which change raises it."""
 

@@ -31,14 +31,13 @@ class RowExplanation(msgspec.Struct, frozen=True):
 
     Attributes:
         folder: where the evidence, the pages and the flame graphs are stored.
-        explanation: the functions and counts of a row; of a record on the exact clock, the instructions of both variants by function, or
-            the paths of their worst wake-ups.
+        explanation: the functions that account for the difference, in time or in instructions, and what else was observed.
         files: everything that was written, in the order of writing.
         printed: all of it, for any renderer.
         json: all of it, as JSON.
         no_profile: returns the error that there is no profile of a kind, with the reason.
-        evidence: what the instruments of this machine measured; None on the exact clock.
-        difference: the instructions of both variants by function; None of other records and of wake-ups.
+        evidence: what the instruments observed.
+        compare: returns the whole difference of both variants by function; None if it is not known.
     """
 
     folder: Path
@@ -47,8 +46,8 @@ class RowExplanation(msgspec.Struct, frozen=True):
     printed: Document
     json: str
     no_profile: Callable[[str], UserError]
-    evidence: FrozenStruct | None = None
-    difference: ProfileDifference | None = None
+    evidence: FrozenStruct
+    compare: Callable[[], ProfileDifference | None]
 
     def document(self) -> Document:
         """Return the explanation as a document that any renderer prints."""

@@ -257,7 +257,7 @@ def references_of(study: str, section: str) -> tuple[Joined, ...]:
     return joined(section, study)
 
 
-Kind = Literal["ratio", "difference", "values", "share", "index", "seconds", "stacks", "modelled"]
+Kind = Literal["ratio", "difference", "values", "share", "index", "seconds", "stacks"]
 """What a test decides by; the comment in claims.toml explains each."""
 
 
@@ -272,7 +272,6 @@ class ClaimTest(FrozenStruct, frozen=True, kw_only=True):
         part_of: the metric of which a share is taken; empty for others.
         profile: kind of the profile whose stacks are searched; empty for others.
         functions: names of functions, one of which a stack must have.
-        processor: the modelled one; empty for others.
         least, most: the claim holds from least to most; infinite without a bound.
     """
 
@@ -286,7 +285,6 @@ class ClaimTest(FrozenStruct, frozen=True, kw_only=True):
     part_of: str = ""
     profile: str = ""
     functions: tuple[str, ...] = ()
-    processor: str = ""
     least: float = -math.inf
     most: float = math.inf
 

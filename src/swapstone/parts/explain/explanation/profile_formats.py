@@ -10,8 +10,6 @@ import json
 import re
 from collections.abc import Collection, Sequence
 
-import msgspec
-
 from swapstone.core.comparison.profile_difference import NO_STACK, Weights, stacks_of_both
 from swapstone.core.model.number_text import fixed
 from swapstone.core.model.profile import KERNEL, NAMELESS, OWN_OBJECT, Frame, Profile
@@ -143,7 +141,7 @@ def aligned(before: Profile, after: Profile) -> tuple[Profile, Profile, tuple[st
         Both, and what was done to them, as sentences.
     """
     lost = [_lost(each) for each in (before, after)]
-    cut = max(lost) >= LEAST_LOST
+    cut = before.kind != "instructions" and max(lost) >= LEAST_LOST  # the emulator's plugin follows all calls
     notes = [
         "System calls are one frame with the wrapper of the C library, whose functions have the name that all C libraries use.",
     ]
@@ -185,19 +183,6 @@ def _entered(profile: Profile) -> Profile:
         return (*frames[:-1], most.most_common(1)[0][0]) if most else frames
 
     return profile.mapped(change)
-
-
-def with_common_names(before: Profile, after: Profile) -> tuple[Profile, Profile]:
-    """Return both profiles, where they have different C libraries with these libraries' functions by the names that are common to all."""
-    if not have_other_libraries(before, after):
-        return before, after
-    first, second = (
-        msgspec.structs.replace(
-            each, frames=tuple(_named(frame) if is_library(frame) else frame for frame in each.frames)
-        )
-        for each in (before, after)
-    )
-    return first, second
 
 
 def have_other_libraries(before: Profile, after: Profile) -> bool:
@@ -250,7 +235,7 @@ def canonical(frames: Sequence[Frame], *, cut: bool, calls: Collection[str] = ()
     if cut and inside:
         callers = [Frame(symbol="[unknown]", object=LIBRARY)]
         library = [frame for frame in library if frame != callers[0]] if not kernel else []
-    return (*callers, *library, *kernel)
+    return (*callers, *library, *kernel) or tuple(frames[-1:])
 
 
 def _without_start(user: list[Frame]) -> list[Frame]:

@@ -3,16 +3,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from swapstone.core.comparison.profile_difference import BELOW, LEAST_SHARE, NO_STACK, SMALLEST_SHARE, FrameDifference
+from swapstone.core.comparison.profile_difference import BELOW, LEAST_SHARE, NO_STACK
 from swapstone.core.comparison.rows import AGAINST_BASELINE, MEDIANS_ALPHA
 from swapstone.core.model.number_text import ratio
-from swapstone.core.model.profile import KERNEL, NAMELESS, OWN_OBJECT, Frame
+from swapstone.core.model.profile import NAMELESS, Frame
 from swapstone.core.stats import median_contrast
-from swapstone.parts.explain.explanation.amounts import amount, duration, percent, signed, span
+from swapstone.parts.explain.explanation.amounts import amount, duration, percent, signed
+from swapstone.parts.explain.explanation.by_function import answer, by_function, function_text
 from swapstone.parts.explain.explanation.call_names import common_counts
 from swapstone.parts.explain.explanation.count_costs import (
     Sides,
@@ -23,22 +24,18 @@ from swapstone.parts.explain.explanation.count_costs import (
     processor_taken,
     reference_values,
 )
-from swapstone.parts.explain.explanation.profile_formats import FAULTING, SYSTEM_CALL
+from swapstone.parts.explain.explanation.measured_tables import measured_tables
+from swapstone.parts.explain.explanation.remedy_gaps import remedy_text
 from swapstone.parts.explain.explanation.time_split import TimeSplit, split_problem, time_split
 from swapstone.parts.explain.model.explanation import (
     EXCLUDED,
     HARDWARE,
-    CallerTime,
     Count,
     Explanation,
-    FunctionTime,
     RowMeasurements,
     TimeByFunction,
 )
 from swapstone.parts.explain.model.variant_label import short_label
-
-MOST_FUNCTIONS, MOST_CALLERS = 40, 3
-"""Of an explanation."""
 
 DRIFT = 0.15
 """Relative deviation of the reference runs' difference from the record's, above which a caveat is added."""
@@ -56,7 +53,7 @@ _LIMITS = ("lost", "strace", "wanted", "cachegrind", "recorded no event")
 """Words of those notes of instruments that are limits: something was not measured, or by other means."""
 
 
-def explain(seen: RowMeasurements) -> Explanation:
+def explain_measurements(seen: RowMeasurements) -> Explanation:
     """Explain the difference of a row by its functions and counts.
 
     Args:
@@ -65,7 +62,19 @@ def explain(seen: RowMeasurements) -> Explanation:
     counts, split = counts_of(seen), time_split(seen)
     if seen.no_result and (split is None or split.interval is None or not split.is_decided):
         seen = msgspec.structs.replace(seen, differs=False)
-    time = None if split is None else _time(split, named=seen.differs)
+    time = None
+    if split is not None:
+        time = by_function(
+            split.functions,
+            split.waits,
+            named=seen.differs and split.is_decided,
+            metric=split.metric,
+            unit="ns",
+            recorded=(split.recorded.baseline, split.recorded.candidate),
+            ready=(split.ready.baseline, split.ready.candidate),
+            interval=split.interval,
+            samples=split.samples,
+        )
     return Explanation(
         place=seen.place,
         counts=counts,
@@ -75,88 +84,11 @@ def explain(seen: RowMeasurements) -> Explanation:
         if split is not None and seen.differs and split.is_decided and split.functions.total.difference
         else (),
         unknown=tuple(_unknown(seen, counts, split)),
+        tables=measured_tables(seen, counts),
+        remedies=None if seen.remedies is None else tuple(map(remedy_text, seen.remedies)),
         differs=seen.differs,
         no_result=seen.no_result,
     )
-
-
-def _time(split: TimeSplit, *, named: bool) -> TimeByFunction:
-    found = split.functions
-    leading = found.leading() if named and split.is_decided else ()
-    least = SMALLEST_SHARE * abs(found.total.difference)
-    others = [
-        one
-        for one in found.frames
-        if one not in leading and (_size(one) >= least or (found.is_relevant(one) and not found.is_everywhere(one)))
-    ]
-    known = {one.frame: one for one in found.frames}
-    others.sort(key=lambda one: (not (one.interval and one.is_shown), -_size(one)))
-    return TimeByFunction(
-        metric=split.metric,
-        recorded=(split.recorded.baseline, split.recorded.candidate),
-        measured=(found.total.baseline, found.total.candidate),
-        ready=(split.ready.baseline, split.ready.candidate),
-        interval=split.interval,
-        samples=split.samples,
-        leading=len(leading),
-        spread=found.spread(),
-        functions=tuple(
-            _function(one, split.waits.get(one.frame, 0.0), known) for one in (*leading, *others)[:MOST_FUNCTIONS]
-        ),
-    )
-
-
-def _size(one: FrameDifference) -> float:
-    """Return the own difference; of a system call or a fault, which are one with what the kernel does for them, the inclusive one."""
-    entry = one.frame == FAULTING or (one.frame.object == KERNEL and one.frame.symbol.startswith(SYSTEM_CALL))
-    return abs((one.inclusive if entry else one.own).difference)
-
-
-def _function(one: FrameDifference, waiting: float, known: Mapping[Frame, FrameDifference]) -> FunctionTime:
-    callers = [(frame, each.difference) for frame, each in one.callers.items() if each.difference]
-    return FunctionTime(
-        symbol=one.frame.symbol,
-        object=one.frame.object,
-        baseline=one.inclusive.baseline,
-        candidate=one.inclusive.candidate,
-        own=one.own.difference,
-        waiting=waiting,
-        interval=one.interval,
-        callers=tuple(
-            CallerTime(symbol=frame.symbol, object=frame.object, difference=more)
-            for frame, more in callers[:MOST_CALLERS]
-        ),
-        program=_program_function(one, known),
-    )
-
-
-def _program_function(one: FrameDifference, known: Mapping[Frame, FrameDifference]) -> str:
-    """Return the program's function nearest to a function by the callers with the largest differences; empty if it is one, or none is."""
-    above: list[Frame] = []
-    frame = one.frame
-    while frame.object != OWN_OBJECT or frame.symbol == NAMELESS:
-        above.append(frame)
-        frame = next((each for each in known[frame].callers if each not in above), NO_STACK)
-        if frame == NO_STACK:
-            return ""
-    return frame.symbol if above else ""
-
-
-def function_text(symbol: str, where: str) -> str:
-    """Return a function with its file, as a sentence has it: ``read (system call)``, ``libz.so.1, below compress2``."""
-    frame = Frame(symbol=symbol, object=where)
-    if frame == FAULTING:
-        return "page faults (kernel)"
-    if frame == NO_STACK:
-        return "code without a stack"
-    if where == KERNEL and symbol.startswith(SYSTEM_CALL):
-        return f"{symbol.removeprefix(SYSTEM_CALL)} (system call)"
-    file = {KERNEL: "kernel", OWN_OBJECT: "program"}.get(where, where)
-    if symbol == NAMELESS:
-        return f"{file}, code without a name"
-    if symbol.startswith(BELOW):
-        return f"{file}, {symbol}"
-    return symbol if where == OWN_OBJECT else f"{symbol} ({file})"
 
 
 def named(explanation: Explanation) -> tuple[str, ...]:
@@ -195,36 +127,9 @@ def _sentence(seen: RowMeasurements, time: TimeByFunction | None) -> str:
         f"{place.workload} takes {duration(time.recorded[1])} ({time.metric}) with {candidate} instead of "
         f"{duration(time.recorded[0])} with {baseline}{_ratio(seen)}"
     )
-    whole = time.measured[1] - time.measured[0]
     if time.interval is not None and time.interval[0] <= 0 <= time.interval[1]:
         return f"{start}: which function accounts for it is not known, because the runs now show no difference."
-    if not whole:
-        return f"{start}: no function accounts for it."
-    if not time.leading:
-        return f"{start}: the difference is spread over {time.spread} functions, and no three of them have 80 % of it."
-    texts = [_leading(one, whole) for one in time.functions[: time.leading]]
-    together = sum(one.candidate - one.baseline for one in time.functions[: time.leading]) / whole
-    return f"{start}: {'; '.join(texts)}{f'; together {percent(together)}' if len(texts) > 1 else ''}."
-
-
-def _leading(one: FunctionTime, whole: float) -> str:
-    more = one.candidate - one.baseline
-    share = percent(more / whole)
-    if one.interval is not None:
-        low, high = sorted(end / whole for end in one.interval)
-        share += f" of the difference ({span((low, high))})"
-    else:
-        share += " of the difference"
-    first = one.callers[0] if one.callers and not one.symbol.startswith(BELOW) else None
-    caller = f", called by {function_text(first.symbol, first.object)}," if first else ""
-    if one.program and one.symbol != f"{BELOW}{one.program}" and (first is None or first.symbol != one.program):
-        caller = f"{caller or ','} below {one.program},"
-    below = one.object == KERNEL or abs(one.own) >= abs(more) / 2
-    verb = "waits" if abs(one.waiting) >= abs(more) / 2 else "takes"
-    return (
-        f"{function_text(one.symbol, one.object)}{caller} {'' if below else 'with what it calls '}{verb} {duration(abs(more))} "
-        f"{'more' if more > 0 else 'less'}, {share}"
-    )
+    return answer(start, time)
 
 
 def _ratio(seen: RowMeasurements) -> str:

@@ -34,7 +34,6 @@ from swapstone.parts.explain.instruments.function_names import (
 )
 from swapstone.parts.explain.instruments.function_names import MOST_BYTES as MOST_SYMBOL_BYTES
 from swapstone.parts.explain.instruments.instruction_kinds import count_arm
-from swapstone.parts.explain.instruments.model_counts import ModelCounts, read_model
 from swapstone.parts.explain.instruments.path_tree import tree_of
 from swapstone.parts.explain.instruments.plugin_file import Block, read_output
 from swapstone.parts.explain.model.instruction_counts import (
@@ -116,14 +115,12 @@ class CountContext:
         target: its machines.
         scratch: a folder for copies of files.
         debug: names of glibc's functions.
-        model: whether each variant also runs with a modelled processor.
     """
 
     prepared: Prepared
     target: ObservedTarget
     scratch: Path
     debug: DebugFiles
-    model: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -134,7 +131,6 @@ class CountedRun:
         side: totals.
         functions: instructions and entries by function.
         region: `PASSES` or `WHOLE_RUN`.
-        model: events of a modelled processor, if they were requested.
         paths: the instructions by call path.
         no_paths: why there are none; empty if there are.
     """
@@ -142,7 +138,6 @@ class CountedRun:
     side: CountedSide
     functions: Mapping[FunctionKey, tuple[int, int]]
     region: str
-    model: ModelCounts | None = None
     paths: PathTree | None = None
     no_paths: str = ""
 
@@ -250,7 +245,6 @@ def count_run(context: CountContext, run: Run) -> CountedRun:
                 f"{run.trial.key}: the passes can't be separated from the rest: {counts.begins} calls of getrusage for "
                 f"{len(report.passes)} passes."
             )
-    model = read_model(trial.observe("model", *mode_words(mark, "model")), counts) if context.model else None
     entries = context.target.files(trial.config)
     others = {each.path.lstrip("/") for each in context.prepared.programs.values()}
     files = code_files(entries, trial.request, trial.folder, trial.with_symbols, others)
@@ -270,7 +264,7 @@ def count_run(context: CountContext, run: Run) -> CountedRun:
         arm=count_arm(counts.blocks, files, KERNEL_START["arm"]) if architecture == "arm" else None,
     )
     paths = None if no_paths else tree_of(counts, names)
-    return CountedRun(side, functions, PASSES if mark is not None else WHOLE_RUN, model, paths, no_paths)
+    return CountedRun(side, functions, PASSES if mark is not None else WHOLE_RUN, paths, no_paths)
 
 
 def mode_words(mark: int | None = None, mode: str = MODE, *words: str) -> tuple[str, ...]:

@@ -146,12 +146,12 @@ class RowKey(RunGroup, frozen=True, kw_only=True):
     candidate: str
 
 
-class TracedExplanation(FrozenStruct, frozen=True, kw_only=True):
-    """An explanation of a row by the instructions of virtual machines.
+class MachineEvidence(FrozenStruct, frozen=True, kw_only=True):
+    """What the emulator's plugin observed of a row on the exact clock.
 
     Attributes:
         record: identity of the record.
-        chain: of the record's last run. If the record was resumed since, the explanation is out of date.
+        chain: of the record's last run. If the record was resumed since, the evidence is out of date.
         swapstone, created: the version that wrote it, and the time.
         emulator: its version and digest.
         place: the row.
@@ -168,7 +168,7 @@ class TracedExplanation(FrozenStruct, frozen=True, kw_only=True):
 
 
 class TracedSide(FrozenStruct, frozen=True, kw_only=True):
-    """One side of such an explanation.
+    """One side of such evidence.
 
     Attributes:
         variant, trial, run: the trial that was traced, and the identity of its run.
@@ -278,7 +278,7 @@ class Count(FrozenStruct, frozen=True, kw_only=True):
 
 
 class CallerTime(FrozenStruct, frozen=True, kw_only=True):
-    """The part of a function's inclusive difference with one caller, in ns of an operation."""
+    """The part of a function's inclusive difference with one caller, in the unit of the function's."""
 
     symbol: str
     object: str
@@ -286,7 +286,7 @@ class CallerTime(FrozenStruct, frozen=True, kw_only=True):
 
 
 class FunctionTime(FrozenStruct, frozen=True, kw_only=True):
-    """The time of an operation in a function and what it calls, in ns.
+    """The time of an operation in a function and what it calls, in ns or in instructions.
 
     Attributes:
         symbol: its name; ``below CALLER`` of one without a name.
@@ -311,11 +311,12 @@ class FunctionTime(FrozenStruct, frozen=True, kw_only=True):
 
 
 class TimeByFunction(FrozenStruct, frozen=True, kw_only=True):
-    """A row's difference in time by function, in ns of an operation.
+    """A row's difference in time by function, of an operation.
 
     Attributes:
-        metric: ``wall`` or ``cpu``.
-        recorded: baseline and candidate in the record.
+        metric: ``wall`` or ``cpu``; on the exact clock ``instructions``, each of which takes the same time.
+        unit: ``ns``, or ``1`` of instructions.
+        recorded: baseline and candidate in the record, in ns; of instructions, as `measured`.
         measured: time on a processor and waiting in the runs without an instrument, which the functions divide.
         ready: the rest of their time, in which threads were ready and had no processor.
         interval: of the difference of `measured`; None without intervals.
@@ -327,6 +328,7 @@ class TimeByFunction(FrozenStruct, frozen=True, kw_only=True):
     """
 
     metric: str
+    unit: str = "ns"
     recorded: tuple[Number, Number]
     measured: tuple[Number, Number]
     ready: tuple[Number, Number]
@@ -337,27 +339,49 @@ class TimeByFunction(FrozenStruct, frozen=True, kw_only=True):
     functions: tuple[FunctionTime, ...]
 
 
+class EvidenceTable(FrozenStruct, frozen=True, kw_only=True):
+    """A table of what was observed.
+
+    Attributes:
+        title, head, rows: texts.
+        keys: number of the columns from the first that name a row.
+        brief: whether it is on the first screen.
+    """
+
+    title: str
+    head: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    keys: int = 1
+    brief: bool = False
+
+
 class Explanation(FrozenStruct, frozen=True, kw_only=True):
-    """The explanation of a row.
+    """The explanation of a row, whichever instruments observed it.
 
     Attributes:
         place: the row.
-        counts: the largest ratios first.
+        counts: the largest ratios first; none on the exact clock.
         time: None without on-CPU profiles of both variants.
         sentence: which functions account for the difference.
         evidence: counts with a tenth of the difference or more, the largest share first.
         unknown: limits of the explanation.
+        tables: further ones, those without rows are left out.
+        methods: how it was observed, as sentences.
+        remedies: sentences on those that were tried; None if none was requested.
         differs: whether the record has a difference; without one nothing leads, and shares of it mean nothing. If the record has no
             result: whether the runs without an instrument have one.
         no_result: as in `RowMeasurements`.
     """
 
     place: RowKey
-    counts: tuple[Count, ...]
+    counts: tuple[Count, ...] = ()
     time: TimeByFunction | None
     sentence: str
-    evidence: tuple[str, ...]
-    unknown: tuple[str, ...]
+    evidence: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
+    tables: tuple[EvidenceTable, ...] = ()
+    methods: tuple[str, ...] = ()
+    remedies: tuple[str, ...] | None = None
     differs: bool = True
     no_result: str = ""
 

@@ -1,200 +1,17 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Where the instructions of a row went: the explanation of a row of a record on the exact clock."""
+"""Where the instructions of a row went: the evidence of a row of a record on the exact clock."""
 
 from __future__ import annotations
 
 import collections
-from collections.abc import Callable
-from typing import Annotated, TypeAlias
+from typing import Annotated
 
 import msgspec
 
-from swapstone.core.model.frozen_struct import LARGEST_INTEGER, FrozenStruct, NonNegative, PositiveInteger
+from swapstone.core.model.frozen_struct import LARGEST_INTEGER, FrozenStruct, NonNegative
 from swapstone.core.model.profile import KERNEL, NAMELESS, OWN_OBJECT, Frame, Profile, Stack
 from swapstone.core.model.safe_text import safe
-from swapstone.parts.explain.model.explanation import TracedExplanation, TracedSide
-
-_MOST_CYCLES = 1 << 20
-_Cycles: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=_MOST_CYCLES)]
-
-EQUAL_INSTRUCTIONS = 1.05
-"""Instructions of both sides are about equal if their ratio is between this number's reciprocal and this number."""
-
-DIFFERENT_CYCLES = 1.10
-"""Modelled cycles differ if their ratio is outside this number's reciprocal and this number."""
-
-LEAST_SHARE = 0.25
-"""A kind of event is named if it has at least this share of the difference in cycles."""
-
-
-class CacheSize(FrozenStruct, frozen=True, kw_only=True):
-    """Size of a cache in bytes, and its ways."""
-
-    bytes: PositiveInteger
-    ways: Annotated[int, msgspec.Meta(ge=1, le=1 << 16)]
-
-
-class Caches(FrozenStruct, frozen=True, kw_only=True):
-    """The modelled caches and the predictor.
-
-    Attributes:
-        l1i, l1d, l2: of instructions, of data, and of both.
-        line_bytes: size of a line.
-        history_bits: outcomes of branches that index the predictor's 2^history_bits counters.
-    """
-
-    l1i: CacheSize
-    l1d: CacheSize
-    l2: CacheSize
-    line_bytes: PositiveInteger
-    history_bits: Annotated[int, msgspec.Meta(ge=0, lt=64)]
-
-
-class Costs(FrozenStruct, frozen=True, kw_only=True):
-    """Cycles that an event adds.
-
-    Attributes:
-        instruction: each instruction, with its hits in L1.
-        l2: a line that is in L2 and not in L1.
-        memory: a line that is not in L2 either, beside `l2`.
-        misprediction: a mispredicted conditional branch.
-        divides: a divide of each kind, in the order of `DIVIDES`.
-    """
-
-    instruction: Annotated[int, msgspec.Meta(ge=1, le=_MOST_CYCLES)] = 1
-    l2: _Cycles = 20
-    memory: _Cycles = 150
-    misprediction: _Cycles = 15
-    divides: tuple[_Cycles, _Cycles, _Cycles, _Cycles, _Cycles, _Cycles] = (12, 20, 11, 18, 17, 32)
-
-
-DIVIDES = ("divides_32", "divides_64", "divides_single", "divides_double", "roots_single", "roots_double")
-"""Fields of `ProcessorEvents`, in the order of native/plugin/instruction.h."""
-
-
-class ProcessorEvents(FrozenStruct, frozen=True, kw_only=True):
-    """What the plugin counted in the observed part of a run (native/plugin/model.c).
-
-    Attributes:
-        instructions: completed ones.
-        loads, stores: accesses to memory, as the emulator performs them: one of 16 bytes may be two of 8.
-        devices: accesses to devices, which use no cache.
-        unseen: instructions that write memory, which the emulator does not report (DC ZVA of arm64).
-        l1i_accesses: lines of code that each executed block touches.
-        l1d_accesses: lines that loads and stores touch.
-        l1i_misses, l1d_misses: lines that were not in these caches.
-        l2_code_misses, l2_data_misses: of these, lines that were not in L2 either.
-        branches: conditional ones whose outcome is known.
-        mispredictions: of these.
-        interrupted: conditional branches whose outcome is not known, because an interrupt came after them.
-        divides_32, divides_64: of integers of up to 32 bits and of 64.
-        divides_single, divides_double, roots_single, roots_double: of floating point; an instruction on a vector counts once.
-    """
-
-    instructions: NonNegative
-    loads: NonNegative
-    stores: NonNegative
-    devices: NonNegative
-    unseen: NonNegative
-    l1i_accesses: NonNegative
-    l1i_misses: NonNegative
-    l1d_accesses: NonNegative
-    l1d_misses: NonNegative
-    l2_code_misses: NonNegative
-    l2_data_misses: NonNegative
-    branches: NonNegative
-    mispredictions: NonNegative
-    interrupted: NonNegative
-    divides_32: NonNegative
-    divides_64: NonNegative
-    divides_single: NonNegative
-    divides_double: NonNegative
-    roots_single: NonNegative
-    roots_double: NonNegative
-
-    def problem(self) -> str:
-        """Return why the counts contradict each other; empty if they don't."""
-        parts = (
-            (self.l1i_misses, self.l1i_accesses),
-            (self.l1d_misses, self.l1d_accesses),
-            (self.l2_code_misses, self.l1i_misses),
-            (self.l2_data_misses, self.l1d_misses),
-            (self.mispredictions, self.branches),
-        )
-        return "there are more misses than accesses" if any(part > whole for part, whole in parts) else ""
-
-
-class ModelledCycles(FrozenStruct, frozen=True, kw_only=True):
-    """The events of both variants of a row, and what they cost.
-
-    Attributes:
-        caches: the modelled processor.
-        costs: cycles of an event.
-        sides: baseline, then candidate.
-    """
-
-    caches: Caches
-    costs: Costs
-    sides: tuple[ProcessorEvents, ProcessorEvents]
-
-    def problem(self) -> str:
-        """Return why the numbers contradict each other; empty if they don't."""
-        return next(filter(None, (side.problem() for side in self.sides)), "")
-
-
-MEMORY, BRANCHES, DIVISION = "memory", "branch", "divide"
-
-PARTS: tuple[tuple[str, Callable[[ProcessorEvents, Costs], int]], ...] = (
-    ("instructions", lambda events, costs: events.instructions * costs.instruction),
-    (
-        MEMORY,
-        lambda events, costs: (
-            (events.l1i_misses + events.l1d_misses) * costs.l2
-            + (events.l2_code_misses + events.l2_data_misses) * costs.memory
-        ),
-    ),
-    (BRANCHES, lambda events, costs: events.mispredictions * costs.misprediction),
-    (
-        DIVISION,
-        lambda events, costs: sum(
-            getattr(events, name) * each for name, each in zip(DIVIDES, costs.divides, strict=True)
-        ),
-    ),
-)
-"""The cycles of a run are the sum of these parts: pairs (name, function of the counts and the costs)."""
-
-
-def cycles(events: ProcessorEvents, costs: Costs) -> int:
-    """Return the modelled cycles of a run."""
-    return sum(part(events, costs) for _, part in PARTS)
-
-
-def other_behaviour(model: ModelledCycles, operations: tuple[float, float]) -> tuple[str, ...]:
-    """Return which behaviour makes modelled cycles differ though the instructions are about equal.
-
-    Args:
-        model: of both sides.
-        operations: of both sides.
-
-    Returns:
-        `MEMORY`, `BRANCHES` and `DIVISION`, the largest difference first, as far as each has `LEAST_SHARE` of the difference or more.
-        Empty if the instructions differ by more than `EQUAL_INSTRUCTIONS`, or the cycles by no more than `DIFFERENT_CYCLES`.
-    """
-    before, after = (
-        {name: part(events, model.costs) / number for name, part in PARTS}
-        for events, number in zip(model.sides, operations, strict=True)
-    )
-    whole = sum(after.values()) - sum(before.values())
-    equal = _within(before["instructions"], after["instructions"], EQUAL_INSTRUCTIONS)
-    if not equal or _within(sum(before.values()), sum(after.values()), DIFFERENT_CYCLES):
-        return ()
-    shares = {name: (after[name] - before[name]) / whole for name in (MEMORY, BRANCHES, DIVISION)}
-    return tuple(sorted((name for name in shares if shares[name] >= LEAST_SHARE), key=lambda name: -shares[name]))
-
-
-def _within(before: float, after: float, factor: float) -> bool:
-    return before <= after * factor and after <= before * factor
-
+from swapstone.parts.explain.model.explanation import MachineEvidence, TracedSide
 
 PROGRAM, C_LIBRARY, KERNEL_CODE, AMBIGUOUS, UNKNOWN = ("program", "C library", "kernel", "ambiguous", "unknown")
 OTHER_PROGRAM = "another variant's program"
@@ -266,39 +83,6 @@ class CountedSide(TracedSide, frozen=True, kw_only=True):
     repeated: NonNegative
     lost: NonNegative
     arm: ArmCounts | None = None
-
-
-class InstructionExplanation(TracedExplanation, frozen=True, kw_only=True):
-    """Where the instructions of both variants of a row went.
-
-    Attributes:
-        region: what was observed: `PASSES` or `WHOLE_RUN`.
-        sides: baseline, then candidate.
-        functions: all functions, the largest difference first. Their sums are the sides' instructions, without the lost ones.
-        notes: what the numbers contain, as sentences.
-        model: events of a modelled processor; None if they were not requested.
-        no_graph: why there is no flame graph; empty if there is one.
-    """
-
-    region: str
-    sides: tuple[CountedSide, CountedSide]
-    functions: tuple[FunctionCount, ...]
-    notes: tuple[str, ...] = ()
-    model: ModelledCycles | None = None
-    no_graph: str = "the explanation is of an earlier version; run swapstone explain RECORD --again"
-
-    def problem(self) -> str:
-        """Return why the numbers contradict each other; empty if they don't."""
-        if len(self.notes) > MOST_NOTES or len(self.functions) > MOST_FUNCTIONS:
-            return f"it has more than {MOST_NOTES} notes or {MOST_FUNCTIONS} functions"
-        for number, side in enumerate(self.sides):
-            counts = [(one.baseline, one.candidate)[number] for one in self.functions]
-            if sum(counts) + side.lost != side.instructions:
-                return f"the functions of {side.variant} don't sum to its instructions"
-            kinds = side.arm.kinds if side.arm else ()
-            if len({kind for kind, _ in kinds}) != len(kinds) or sum(count for _, count in kinds) > side.instructions:
-                return f"the kinds of instructions sum to more than the instructions of {side.variant}"
-        return self.model.problem() if self.model else ""
 
 
 MOST_NODES = 1 << 16
@@ -384,27 +168,47 @@ class PathTree(FrozenStruct, frozen=True, kw_only=True):
         )
 
 
-class InstructionPaths(FrozenStruct, frozen=True, kw_only=True):
-    """The call paths of both variants of a row.
+class CountedRow(MachineEvidence, frozen=True, kw_only=True):
+    """Where the instructions of both variants of a row went.
 
     Attributes:
-        chain: of the record's last run, as in the explanation by function.
+        region: what was observed: `PASSES` or `WHOLE_RUN`.
         sides: baseline, then candidate.
+        functions: all functions, the largest difference first. Their sums are the sides' instructions, without the lost ones.
+        notes: what the numbers contain, as sentences.
+        paths: of both sides, the instructions by call path; None if there are none.
+        no_paths: why there are none; empty if there are.
     """
 
-    chain: str
-    sides: tuple[PathTree, PathTree]
+    region: str
+    sides: tuple[CountedSide, CountedSide]
+    functions: tuple[FunctionCount, ...]
+    notes: tuple[str, ...] = ()
+    paths: tuple[PathTree, PathTree] | None = None
+    no_paths: str = ""
 
     def problem(self) -> str:
-        """Return why they are no paths; empty if they are."""
-        return next(filter(None, (tree.problem() for tree in self.sides)), "")
+        """Return why the numbers contradict each other; empty if they don't."""
+        if len(self.notes) > MOST_NOTES or len(self.functions) > MOST_FUNCTIONS:
+            return f"it has more than {MOST_NOTES} notes or {MOST_FUNCTIONS} functions"
+        for number, side in enumerate(self.sides):
+            counts = [(one.baseline, one.candidate)[number] for one in self.functions]
+            if sum(counts) + side.lost != side.instructions:
+                return f"the functions of {side.variant} don't sum to its instructions"
+            kinds = side.arm.kinds if side.arm else ()
+            if len({kind for kind, _ in kinds}) != len(kinds) or sum(count for _, count in kinds) > side.instructions:
+                return f"the kinds of instructions sum to more than the instructions of {side.variant}"
+        if self.paths is None:
+            return "" if self.no_paths else "it has no call paths, and no reason why"
+        return self._problem_of(self.paths)
 
-    def is_of(self, found: InstructionExplanation) -> bool:
-        """Return whether they are the paths of an explanation by function."""
-        sums = all(
-            tree.total + side.lost == side.instructions for side, tree in zip(found.sides, self.sides, strict=True)
-        )
-        return sums and self.chain == found.chain
+    def _problem_of(self, paths: tuple[PathTree, PathTree]) -> str:
+        for side, tree in zip(self.sides, paths, strict=True):
+            if problem := tree.problem():
+                return problem
+            if tree.total + side.lost != side.instructions:
+                return f"the call paths of {side.variant} don't sum to its instructions"
+        return ""
 
 
 def frame_of(name: str, file: str, kind: str) -> Frame:
@@ -415,10 +219,10 @@ def frame_of(name: str, file: str, kind: str) -> Frame:
     return Frame(symbol=safe(name) or NAMELESS, object=shown)
 
 
-def counted_profiles(found: InstructionExplanation, paths: InstructionPaths | None) -> tuple[Profile, Profile]:
+def counted_profiles(found: CountedRow) -> tuple[Profile, Profile]:
     """Return the instructions of both sides by call path; without paths, by function, each without callers."""
-    if paths is not None:
-        before, after = (tree.profile(side.operations) for side, tree in zip(found.sides, paths.sides, strict=True))
+    if found.paths is not None:
+        before, after = (tree.profile(side.operations) for side, tree in zip(found.sides, found.paths, strict=True))
         return before, after
     stacks = collections.Counter[tuple[Frame, ...]](), collections.Counter[tuple[Frame, ...]]()
     for one in found.functions:

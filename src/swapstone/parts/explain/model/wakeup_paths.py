@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from swapstone.core.model.frozen_struct import FrozenStruct, NonNegative
 from swapstone.core.model.profile import KERNEL, NAMELESS, Frame, Profile
-from swapstone.parts.explain.model.explanation import TracedExplanation, TracedSide
+from swapstone.parts.explain.model.explanation import MachineEvidence, TracedSide
 
 EXPLAINED_LATENCY = "max"
 """The metric whose rows the path of the worst wake-up explains."""
@@ -114,7 +114,7 @@ class WakeupPath(TracedSide, frozen=True, kw_only=True):
         )
 
 
-class WakeupExplanation(TracedExplanation, frozen=True, kw_only=True):
+class TracedRow(MachineEvidence, frozen=True, kw_only=True):
     """The paths of the worst wake-ups of both variants of a row.
 
     Attributes:

@@ -1,17 +1,18 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Explaining a row: its two variants run again under instruments; what those observed is stored, and printed with what follows from it.
+"""Explaining a row: its two variants run again under the instruments that its place offers; what those observed is stored, and explained.
 
 Rows of this machine run under perf, valgrind and the kernel's counters, and their time is divided by function. Rows on the exact clock run
-under the emulator's plugin, which counts instructions or traces a wake-up.
+under the emulator's plugin, which counts instructions or traces a wake-up. All of them become two profiles and their difference.
 """
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import datetime
 import functools
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -22,7 +23,6 @@ from swapstone.core.model.metric import TIMES
 from swapstone.core.model.safe_text import safe
 from swapstone.core.model.temporary_folder import TemporaryFolder
 from swapstone.core.record import RecordView
-from swapstone.core.report.document import Document
 from swapstone.core.run.prepare import prepare
 from swapstone.core.run.variant_program import Program
 from swapstone.core.session.explainer import RowExplanation
@@ -30,7 +30,7 @@ from swapstone.core.session.machines import open_experiment_target
 from swapstone.core.session.progress import NO_PROGRESS, Progress
 from swapstone.core.session.record_errors import named_record
 from swapstone.core.targets import find_target_kind, open_target
-from swapstone.parts.explain.explanation.row_answer import explain, named
+from swapstone.parts.explain.explanation.row_answer import named
 from swapstone.parts.explain.instruments.acquisition import (
     INSTRUMENTS,
     RowContext,
@@ -42,7 +42,6 @@ from swapstone.parts.explain.instruments.acquisition import (
 )
 from swapstone.parts.explain.instruments.counted_runs import CountContext, count_run, machine_target, notes_of, paired
 from swapstone.parts.explain.instruments.debug_files import DebugFiles
-from swapstone.parts.explain.instruments.model_counts import require_modelled
 from swapstone.parts.explain.instruments.remedies import remedies_for, try_remedies
 from swapstone.parts.explain.instruments.traced_wakeups import WakeupTracer
 from swapstone.parts.explain.model.explanation import (
@@ -51,17 +50,10 @@ from swapstone.parts.explain.model.explanation import (
     MissingInstrument,
     RemedyRuns,
     RowMeasurements,
-    TracedExplanation,
 )
-from swapstone.parts.explain.model.instruction_counts import (
-    Costs,
-    InstructionExplanation,
-    InstructionPaths,
-    ModelledCycles,
-)
-from swapstone.parts.explain.model.wakeup_paths import EXPLAINED_LATENCY, WakeupExplanation
-from swapstone.parts.explain.report import instruction_explanation, row_explanation, wakeup_explanation
-from swapstone.parts.explain.session import explanation_files
+from swapstone.parts.explain.model.instruction_counts import CountedRow
+from swapstone.parts.explain.model.wakeup_paths import EXPLAINED_LATENCY, TracedRow
+from swapstone.parts.explain.report.explanation_document import Evidence, document_of, to_json
 from swapstone.parts.explain.session.explain_row import (
     DEFAULT_OPTIONS,
     ExplainedRow,
@@ -71,11 +63,35 @@ from swapstone.parts.explain.session.explain_row import (
     has_wakeups,
     measures_wakeups,
 )
+from swapstone.parts.explain.session.explanation_files import (
+    compare,
+    evidence_files,
+    evidence_pages,
+    explain,
+    read,
+    store,
+    write,
+)
 from swapstone.version import __version__
 
-Counted = tuple[InstructionExplanation, InstructionPaths | None]
 Observed = TypeVar("Observed")
-_ALL_INSTRUMENTS = f"run all of it under: {', '.join(INSTRUMENTS)}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Source:
+    """The instruments that a place offers.
+
+    Attributes:
+        kind: type of what they observe.
+        needs: what runs again, as `swapstone.core.session.trust.UntrustedRecordError` lists it.
+        observe: runs both variants of a row again. Its errors are those of `explain_record`.
+        no_profile: why a kind of profile is missing of which they never have one, and what to do.
+    """
+
+    kind: type[Evidence]
+    needs: str
+    observe: Callable[[ExplainedRow], Evidence]
+    no_profile: tuple[str, str]
 
 
 def explain_record(
@@ -92,34 +108,68 @@ def explain_record(
     """
     machine = view.experiment.virtual and "boots" in find_target_kind(view.experiment.target).opens.offers
     _check_options(view, options, machine=machine)
-    row = ExplainedRow(
-        view, choose_row(analysis, options, undecided=measures_wakeups(view.experiment)), options, progress
+    undecided = measures_wakeups(view.experiment)
+    row = ExplainedRow(view, choose_row(analysis, options, undecided=undecided), options, progress)
+    source = _HOST if not machine else _WAKEUPS if has_wakeups(row.workload) else _COUNTS
+    evidence = None if options.again else _stored(row, source)
+    if evidence is None:
+        row.require_runnable(source.needs)
+        evidence = source.observe(row)
+        store(row.folder, evidence_files(view, evidence))
+    with named_record(view.path):  # stored evidence is untrusted
+        explanation = explain(evidence)
+    if options.confirm and isinstance(evidence, RowMeasurements) and evidence.remedies is None:
+        evidence = msgspec.structs.replace(evidence, remedies=_tried(row, explanation))
+        store(row.folder, evidence_files(view, evidence))
+        explanation = explain(evidence)
+    with named_record(view.path):
+        files = tuple(write(row.folder, evidence_pages(evidence, explanation)))
+    printed = document_of(explanation, record=shlex.quote(str(view.path)))
+    no_profile = functools.partial(_no_profile, source, evidence)
+    return RowExplanation(
+        row.folder,
+        explanation,
+        files,
+        printed,
+        to_json(explanation, evidence),
+        no_profile,
+        evidence,
+        functools.partial(compare, evidence),
     )
-    if not machine:
-        return _explained(row, _ALL_INSTRUMENTS, _stored_measurements, _measure, _explain_measurements)
-    if not has_wakeups(row.workload):
-        needs = "run both variants again under the emulator's plugin"
-        return _explained(row, needs, _stored_counts, _count, _explain_counts)
-    if options.modelled_cycles:
-        raise UserError(
-            "Cycles are modelled for rows of elapsed time and CPU time; latencies are explained by the path of the worst wake-up.",
-            "Leave --modelled-cycles out.",
+
+
+def _stored(row: ExplainedRow, source: Source) -> Evidence | None:
+    """Return the stored evidence, if no instrument was left out of it and none is left out now."""
+    found = read(
+        row.folder, row.view, source.kind, lambda reason: row.progress.note(safe(f"{reason}: it is measured again"))
+    )
+    if isinstance(found, RowMeasurements) and (
+        row.options.without or any(each.reason == EXCLUDED for each in found.missing)
+    ):
+        return None
+    return found
+
+
+def _no_profile(source: Source, evidence: Evidence, kind: str) -> UserError:
+    """Return the error that there is no profile of a kind."""
+    if isinstance(evidence, CountedRow) and kind == "instructions":
+        return UnavailableError(
+            f"There is no profile {kind}: {safe(evidence.no_paths)}.",
+            "Print the instructions by function: swapstone explain RECORD",
         )
-    needs = "run a replicate of both variants again under the emulator's plugin"
-    return _explained(row, needs, _stored_wakeups, _trace, _explain_wakeups)
+    missing = None
+    if isinstance(evidence, RowMeasurements) and kind != "instructions":
+        missing = next((each for each in evidence.missing if each.instrument == kind), None)
+        if missing is None:
+            return UserError(f"There is no profile {kind}: neither side has any stack.")
+    reason, hint = source.no_profile if missing is None else (missing.reason, missing.remedy)
+    return UnavailableError(f"There is no profile {kind}: {reason}.", hint)
 
 
 def _check_options(view: RecordView, options: ExplainOptions, *, machine: bool) -> None:
     """Refuse options that a kind of record does not have, and machines that can't be observed."""
     processors = view.experiment.processors
     refused = (
-        (
-            not machine and options.modelled_cycles,
-            UserError(
-                "Cycles are modelled for records of virtual machines on the exact clock only.",
-                "Leave --modelled-cycles out.",
-            ),
-        ),
         (
             machine and bool(options.without),
             UserError(
@@ -147,38 +197,6 @@ def _check_options(view: RecordView, options: ExplainOptions, *, machine: bool) 
             raise error
 
 
-def _explained(
-    row: ExplainedRow,
-    needs: str,
-    stored: Callable[[ExplainedRow], Observed | None],
-    observe: Callable[[ExplainedRow], Observed],
-    follow: Callable[[ExplainedRow, Observed], RowExplanation],
-) -> RowExplanation:
-    """Explain a row of one kind.
-
-    Args:
-        row: of the record.
-        needs: what runs again, as `swapstone.core.session.trust.UntrustedRecordError` lists it.
-        stored: returns what was observed before; None if nothing is stored, or not all that the options require.
-        observe: runs both variants again, and stores what is observed.
-        follow: returns the explanation that follows, whose pages are written.
-    """
-    observed = None if row.options.again else stored(row)
-    if observed is None:
-        row.require_runnable(needs)
-        observed = observe(row)
-    return follow(row, observed)
-
-
-def _stored_measurements(row: ExplainedRow) -> RowMeasurements | None:
-    """Return the stored evidence, if no instrument was left out of it and none is left out now."""
-    found = explanation_files.read(
-        row.folder, row.view, RowMeasurements, lambda reason: row.progress.note(safe(f"{reason}: it is measured again"))
-    )
-    whole = found is not None and not any(each.reason == EXCLUDED for each in found.missing)
-    return found if whole and not row.options.without else None
-
-
 def _measure(row: ExplainedRow) -> RowMeasurements:
     """Run both variants under every instrument that is not left out.
 
@@ -194,11 +212,9 @@ def _measure(row: ExplainedRow) -> RowMeasurements:
     no_result = f"{comparison.verdict.value}: {comparison.reason}" if comparison.effect is None else ""
     differs = has_other_medians(comparison) or bool(no_result)
     missing = (*seen.missing, *excluded)
-    seen = msgspec.structs.replace(
+    return msgspec.structs.replace(
         seen, differs=differs, no_result=no_result, medians=_recorded_medians(comparison), missing=missing
     )
-    explanation_files.store(row.folder, explanation_files.evidence_files(row.view, seen))
-    return seen
 
 
 def _recorded_medians(row: Comparison) -> tuple[float, float, float] | None:
@@ -209,28 +225,6 @@ def _recorded_medians(row: Comparison) -> tuple[float, float, float] | None:
     if row.metric.better is Direction.HIGHER:  # a rate
         return (1 / row.median_effect, 1 / high, 1 / low)
     return (row.median_effect, low, high)
-
-
-def _explain_measurements(row: ExplainedRow, observed: RowMeasurements) -> RowExplanation:
-    """Find the functions that account for the difference; if the options require it, remedies for them are tried."""
-    with named_record(row.view.path):  # stored evidence is untrusted
-        explanation = explain(observed)
-    if row.options.confirm and observed.remedies is None:
-        observed = msgspec.structs.replace(observed, remedies=_tried(row, explanation))
-        explanation_files.store(row.folder, explanation_files.evidence_files(row.view, observed))
-    with named_record(row.view.path):
-        files = tuple(explanation_files.write(row.folder, explanation_files.evidence_pages(observed, explanation)))
-    printed = row_explanation.document_of(observed, explanation, record=shlex.quote(str(row.view.path)))
-    json = row_explanation.to_json(observed, explanation)
-
-    def no_profile(kind: str) -> UserError:
-        missing = next((each for each in observed.missing if each.instrument == kind), None)
-        reason = missing.reason if missing else "neither side has any stack"
-        if kind == "instructions":
-            reason = "callgrind counts them without their callers"
-        return UserError(f"There is no profile {kind}: {reason}.", missing.remedy if missing else "")
-
-    return RowExplanation(row.folder, explanation, files, printed, json, no_profile, observed)
 
 
 @contextlib.contextmanager
@@ -259,7 +253,7 @@ def _tried(row: ExplainedRow, explanation: Explanation) -> tuple[RemedyRuns, ...
     """Try the remedies that belong to what is named."""
     if not (remedies := remedies_for(named(explanation))):
         return ()
-    row.require_runnable(_ALL_INSTRUMENTS)
+    row.require_runnable(_HOST.needs)
     slow = int(explanation.time is None or explanation.time.measured[1] >= explanation.time.measured[0])
     with _prepared_pair(row) as (pair, scratch):
         metric = ledger_metric(row.comparison)
@@ -286,17 +280,15 @@ def _machines(row: ExplainedRow) -> Iterator[tuple[CountContext, dict[str, Any]]
     """Open the record's machines, and prepare its programs.
 
     Yields:
-        What both runs share, and what every explanation on the exact clock has.
+        What both runs share, and what all evidence on the exact clock has.
     """
     view, notify = row.view, row.progress.note
     with open_experiment_target(view.experiment, notify) as opened, TemporaryFolder("explain") as scratch:
         target = machine_target(opened)
-        if row.options.modelled_cycles:
-            require_modelled(target.architecture)
         prepared = prepare(view.experiment, target, lambda *_: None, notify)
         debug = DebugFiles(target.debug_file, Path(scratch), notify)
         yield (
-            CountContext(prepared, target, Path(scratch), debug, row.options.modelled_cycles),
+            CountContext(prepared, target, Path(scratch), debug),
             {
                 "record": view.meta.id,
                 "chain": view.last_chain,
@@ -319,17 +311,7 @@ def _both(row: ExplainedRow, runs: tuple[Run, Run], observe: Callable[[Run], Obs
     return observed(runs[0]), observed(runs[1])
 
 
-def _stored_counts(row: ExplainedRow) -> Counted | None:
-    """Return the stored counts; None without a modelled processor if one is required, and without call paths that could be had."""
-    found = explanation_files.read(row.folder, row.view, InstructionExplanation)
-    if found is None or (row.options.modelled_cycles and found.model is None):
-        return None
-    paths = explanation_files.read(row.folder, row.view, InstructionPaths)
-    fitting = paths if paths is not None and paths.is_of(found) else None
-    return (found, fitting) if fitting is not None or found.no_graph else None
-
-
-def _count(row: ExplainedRow) -> Counted:
+def _count(row: ExplainedRow) -> CountedRow:
     """Count the instructions of a trial of each variant, of the first replicate that has both.
 
     Raises:
@@ -349,49 +331,19 @@ def _count(row: ExplainedRow) -> Counted:
     runs = _pair(row)
     with _machines(row) as (context, facts):
         before, after = _both(row, runs, functools.partial(count_run, context))
-    paths = model = None
-    if before.paths is not None and after.paths is not None:
-        paths = InstructionPaths(chain=row.view.last_chain, sides=(before.paths, after.paths))
-    if before.model is not None and after.model is not None:
-        events = (before.model.events, after.model.events)
-        model = ModelledCycles(caches=before.model.caches, costs=Costs(), sides=events)
-    found = InstructionExplanation(
+    paths = None if before.paths is None or after.paths is None else (before.paths, after.paths)
+    return CountedRow(
         **facts,
         region=before.region,
         sides=(before.side, after.side),
         functions=paired(before, after),
         notes=(*notes_of(before), *context.debug.notes()),
-        model=model,
-        no_graph="" if paths else before.no_paths or after.no_paths,
+        paths=paths,
+        no_paths="" if paths else before.no_paths or after.no_paths,
     )
-    explanation_files.store(row.folder, explanation_files.evidence_files(row.view, found, paths))
-    return found, paths
 
 
-def _explain_counts(row: ExplainedRow, observed: Counted) -> RowExplanation:
-    """Write the pages and flame graphs."""
-    found, paths = observed
-
-    def no_profile(kind: str) -> UserError:
-        if kind != "instructions":
-            reason = "records on the exact clock have instructions by call path"
-            return _no_profile(kind, reason, "Write those: swapstone profile RECORD --instructions")
-        hint = "Print the instructions by function: swapstone explain RECORD"
-        return _no_profile(kind, safe(found.no_graph), hint)
-
-    split = instruction_explanation.compared(found, paths)
-    printed = instruction_explanation.document_of(found, split)
-    pages = explanation_files.count_pages(printed, found, paths)
-    written = _written(row, (found, paths), printed, pages, kind="instruction-explanation", no_profile=no_profile)
-    return msgspec.structs.replace(written, difference=split)
-
-
-def _stored_wakeups(row: ExplainedRow) -> WakeupExplanation | None:
-    """Return the stored paths."""
-    return explanation_files.read(row.folder, row.view, WakeupExplanation)
-
-
-def _trace(row: ExplainedRow) -> WakeupExplanation:
+def _trace(row: ExplainedRow) -> TracedRow:
     """Run the worst replicate of each variant again.
 
     Raises:
@@ -406,47 +358,7 @@ def _trace(row: ExplainedRow) -> WakeupExplanation:
     runs = _worst(row, row.place.baseline), _worst(row, row.place.candidate)
     with _machines(row) as (context, facts):
         tracer = WakeupTracer(context, row.view.experiment.ns_per_instruction)
-        found = WakeupExplanation(**facts, sides=_both(row, runs, tracer.trace))
-    explanation_files.store(row.folder, explanation_files.evidence_files(row.view, found))
-    return found
-
-
-def _explain_wakeups(row: ExplainedRow, observed: WakeupExplanation) -> RowExplanation:
-    """Write the pages."""
-    printed = wakeup_explanation.document_of(observed)
-    why, hint = (
-        "a row of latencies is explained by the path of its worst wake-up",
-        "Print it: swapstone explain RECORD",
-    )
-    pages = explanation_files.document_pages(printed)
-    return _written(
-        row,
-        (observed,),
-        printed,
-        pages,
-        kind="wakeup-explanation",
-        no_profile=lambda kind: _no_profile(kind, why, hint),
-    )
-
-
-def _written(
-    row: ExplainedRow,
-    observed: tuple[TracedExplanation, InstructionPaths | None] | tuple[TracedExplanation],
-    printed: Document,
-    pages: Iterable[tuple[str, str]],
-    *,
-    kind: str,
-    no_profile: Callable[[str], UserError],
-) -> RowExplanation:
-    """Write the pages of a row on the exact clock, and return its explanation, which is what was observed first."""
-    names = [*explanation_files.evidence_files(row.view, *observed)]
-    files = (*(row.folder / name for name in names), *explanation_files.write(row.folder, pages))
-    json = row_explanation.traced_json(kind, observed[0])
-    return RowExplanation(row.folder, observed[0], files, printed, json, no_profile)
-
-
-def _no_profile(kind: str, reason: str, hint: str) -> UnavailableError:
-    return UnavailableError(f"There is no profile {kind}: {reason}.", hint)
+        return TracedRow(**facts, sides=_both(row, runs, tracer.trace))
 
 
 def _pair(row: ExplainedRow) -> tuple[Run, Run]:
@@ -476,3 +388,29 @@ def _worst(row: ExplainedRow, variant: str) -> Run:
         raise UserError(f"No run of {variant} has its output and its name: none can be run again.")
     latencies = ((max(sample.values) for sample in run.samples if sample.metric == EXPLAINED_LATENCY) for run in runs)
     return max(zip(runs, latencies, strict=True), key=lambda pair: max(pair[1], default=0.0))[0]
+
+
+_HOST = Source(
+    RowMeasurements,
+    f"run all of it under: {', '.join(INSTRUMENTS)}",
+    _measure,
+    ("callgrind counts them without their callers", ""),
+)
+_COUNTS = Source(
+    CountedRow,
+    "run both variants again under the emulator's plugin",
+    _count,
+    (
+        "records on the exact clock have instructions by call path",
+        "Write those: swapstone profile RECORD --instructions",
+    ),
+)
+_WAKEUPS = Source(
+    TracedRow,
+    "run a replicate of both variants again under the emulator's plugin",
+    _trace,
+    (
+        "a row of latencies is explained by the path of its worst wake-up",
+        "Write its instructions: swapstone profile RECORD --instructions",
+    ),
+)

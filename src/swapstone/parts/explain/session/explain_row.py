@@ -44,7 +44,6 @@ class ExplainOptions:
         again: whether to run under instruments although evidence is stored.
         without: names of instruments to leave out.
         trust: whether the record's commands may run though another user or machine made it, or it was edited.
-        modelled_cycles: whether a processor is modelled too, of a record on the exact clock.
         confirm: whether remedies for what is named are tried.
     """
 
@@ -55,7 +54,6 @@ class ExplainOptions:
     again: bool = False
     without: tuple[str, ...] = ()
     trust: bool = False
-    modelled_cycles: bool = False
     confirm: bool = False
 
 

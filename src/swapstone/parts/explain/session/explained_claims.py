@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""The explained rows of a record as evidence of claims: shares of profiles, and cycles of modelled processors."""
+"""The explained rows of a record as evidence of claims: shares of profiles."""
 
 from __future__ import annotations
 
@@ -10,29 +10,24 @@ from swapstone.core.record import RecordView
 from swapstone.core.report import formatting
 from swapstone.core.report.tables import Range, Ranges
 from swapstone.parts.explain.model.explanation import RowMeasurements
-from swapstone.parts.explain.model.instruction_counts import InstructionExplanation
-from swapstone.parts.explain.report.instruction_explanation import modelled_rows
-from swapstone.parts.explain.session.explanation_files import explained_rows
+from swapstone.parts.explain.session.explanation_files import measured_rows
 
 
 def explained_evidence(view: RecordView) -> dict[str, Ranges]:
-    """Return what yields the evidence of ``stacks`` and ``modelled``: of the rows that `swapstone explain` has stored."""
-    return evidence_of(*explained_rows(view))
+    """Return what yields the evidence of ``stacks``: of the rows that `swapstone explain` has stored."""
+    return evidence_of(measured_rows(view))
 
 
-def evidence_of(
-    profiled: Sequence[RowMeasurements], counted: Sequence[InstructionExplanation] = ()
-) -> dict[str, Ranges]:
-    """Return what yields the evidence of ``stacks`` and ``modelled``.
+def evidence_of(profiled: Sequence[RowMeasurements]) -> dict[str, Ranges]:
+    """Return what yields the evidence of ``stacks``.
 
-    A test has the attributes `suite`, `workload`, `load` and `metric` of the row, and its two `sides`; one of stacks has the kind `profile`
-    of the profile, and the names `functions`, one of which a stack must have; a modelled one has the name of the `processor`.
+    A test has the attributes `suite`, `workload`, `load` and `metric` of the row, and its two `sides`, the kind `profile` of the profile,
+    and the names `functions`, one of which a stack must have.
 
     Args:
         profiled: rows that `swapstone explain` has run under instruments.
-        counted: rows whose instructions it has counted.
     """
-    return {"stacks": lambda test: _stacks(test, profiled), "modelled": lambda test: _modelled(test, counted)}
+    return {"stacks": lambda test: _stacks(test, profiled)}
 
 
 def _stacks(test: Any, rows: Sequence[RowMeasurements]) -> Iterator[Range]:  # noqa: ANN401 - as `Ranges`
@@ -52,19 +47,3 @@ def _stacks(test: Any, rows: Sequence[RowMeasurements]) -> Iterator[Range]:  # n
             what = "processor time" if test.profile == "on-cpu" else "waits"
             text = f"{formatting.percent(share)} of the {what} in {' or '.join(test.functions)}, and what they call"
             yield share, share, f"{test.workload}, {side.text}: {text}"
-
-
-def _modelled(test: Any, rows: Sequence[InstructionExplanation]) -> Iterator[Range]:  # noqa: ANN401 - as `Ranges`
-    side, over = test.sides
-    row = (test.suite, test.workload, test.load, test.metric)
-    for found in rows:
-        place = found.place
-        straight = over.has_label(place.baseline) and side.has_label(place.candidate)
-        turned = over.has_label(place.candidate) and side.has_label(place.baseline)
-        if (place.suite, place.workload, place.load, place.metric) != row or not (straight or turned):
-            continue
-        for each in modelled_rows(found):
-            if each.processor.name == test.processor:
-                low, high = (1 / each.ratio.high, 1 / each.ratio.low) if turned else each.ratio
-                text = f"{formatting.ratio(low)} to {formatting.ratio(high)} in cycles of a model of {test.processor}"
-                yield low, high, f"{test.workload}, {side.text} / {over.text}: {text}"

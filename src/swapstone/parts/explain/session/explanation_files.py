@@ -17,22 +17,25 @@ from urllib.parse import quote
 
 import msgspec
 
+from swapstone.core.comparison.profile_difference import ProfileDifference
 from swapstone.core.model import UserError
-from swapstone.core.model.frozen_struct import FrozenStruct, amount_problem
+from swapstone.core.model.frozen_struct import amount_problem
 from swapstone.core.model.profile import Profile
 from swapstone.core.model.safe_text import utf8_path
 from swapstone.core.record import FileProblemError, RecordFolder, RecordView, open_folder, replace_in
 from swapstone.core.report.context import ExplanationSummary
-from swapstone.core.report.document import Document
 from swapstone.core.report.render import html, markdown
 from swapstone.core.session.explainer import PAGE
+from swapstone.parts.explain.explanation.counted_answer import counted_difference, explain_counts
 from swapstone.parts.explain.explanation.profile_formats import folded, folded_difference, speedscope
-from swapstone.parts.explain.explanation.row_answer import explain
-from swapstone.parts.explain.explanation.time_split import run_of
+from swapstone.parts.explain.explanation.row_answer import explain_measurements
+from swapstone.parts.explain.explanation.time_split import run_of, time_split
+from swapstone.parts.explain.explanation.wakeup_answer import explain_wakeups, traced_difference
 from swapstone.parts.explain.model.explanation import Explanation, RowKey, RowMeasurements
-from swapstone.parts.explain.model.instruction_counts import InstructionExplanation, InstructionPaths, counted_profiles
-from swapstone.parts.explain.model.wakeup_paths import WakeupExplanation
-from swapstone.parts.explain.report import flame_graph, instruction_explanation, row_explanation, wakeup_explanation
+from swapstone.parts.explain.model.instruction_counts import CountedRow, counted_profiles
+from swapstone.parts.explain.model.wakeup_paths import TracedRow, profile_of
+from swapstone.parts.explain.report import flame_graph
+from swapstone.parts.explain.report.explanation_document import Evidence, document_of, summary_of, to_json
 from swapstone.parts.explain.report.explanations import FOLDER
 from swapstone.version import __version__
 
@@ -92,35 +95,27 @@ def _is_consistent(profile: Profile) -> bool:
 
 
 SEEN, MANIFEST = "seen.json", "manifest.json"
-KINDS = ("on-cpu", "off-cpu", "allocations", "syscalls")
+KINDS = ("on-cpu", "off-cpu", "allocations", "syscalls", "instructions")
 SIDES = ("baseline", "candidate")
 EXPLANATION = "explanation.json"
 COUNTS = "instructions.json"
-"""The explanation of a row on the exact clock."""
-PATHS = "paths.json"
-"""Its instructions by call path, from which its flame graphs are drawn."""
+"""The instructions of a row on the exact clock."""
 WAKEUPS = "wakeups.json"
-"""The explanation of a row of latencies on the exact clock."""
+"""The paths of the worst wake-ups of a row of latencies on the exact clock."""
 
 _TEMPORARY = re.compile(r"\..+\.[0-9a-f]{16}")
 """A file of `replace_in` that a kill left."""
 _ALL = re.compile(r"(?s:.*)")
 PAGES = (
     (PAGE, "all of it"),
-    *((f"{kind}-difference.html", f"flame graph {kind}") for kind in (*KINDS, "instructions")),
+    *((f"{kind}-difference.html", f"flame graph {kind}") for kind in KINDS),
 )
 """The pages that a report links to, each with the text of the link."""
 
 
 Decoded = TypeVar("Decoded")
-Stored = TypeVar("Stored", RowMeasurements, InstructionExplanation, InstructionPaths, WakeupExplanation)
-_FILES: dict[type[FrozenStruct], str] = {
-    RowMeasurements: SEEN,
-    InstructionExplanation: COUNTS,
-    InstructionPaths: PATHS,
-    WakeupExplanation: WAKEUPS,
-}
-_INDENTED = {MANIFEST, COUNTS, WAKEUPS}
+Stored = TypeVar("Stored", bound=Evidence)
+_FILES: dict[type[msgspec.Struct], str] = {RowMeasurements: SEEN, CountedRow: COUNTS, TracedRow: WAKEUPS}
 
 
 def folder_of(view: RecordView, place: RowKey) -> Path:
@@ -160,21 +155,20 @@ def _stored(
     note: Callable[[str], None] = lambda _: None,
 ) -> Stored | None:
     """Return what was observed, from a folder of the record; as `read`."""
-    stamp = record.read(f"{folder}/{MANIFEST}") if kind is RowMeasurements else None
-    if kind is RowMeasurements and stamp is None:
-        return None
     data = record.read(f"{folder}/{_FILES[kind]}")
-    found, manifest = _decoded(data, kind), _decoded(stamp, EvidenceManifest)
-    if found is not None and not isinstance(found, RowMeasurements):
-        return found if not found.problem() and found.chain == view.last_chain else None
-    if manifest is not None and manifest.chain != view.last_chain:
+    stamp = record.read(f"{folder}/{MANIFEST}") if kind is RowMeasurements else data
+    if stamp is None:
+        return None
+    found, manifest = _decoded(data, kind), _decoded(stamp, EvidenceManifest) if kind is RowMeasurements else None
+    if isinstance(found, RowMeasurements):
+        digest = hashlib.sha256(data or b"").hexdigest()
+        fits = manifest is not None and is_usable(found) and digest == manifest.seen
+    else:
+        fits = found is not None and not found.problem()
+    chain = manifest.chain if manifest is not None else getattr(found, "chain", view.last_chain)
+    if chain != view.last_chain:
         note("the record was continued since its evidence was stored")
-    elif (
-        manifest is None
-        or found is None
-        or not is_usable(found)
-        or hashlib.sha256(data or b"").hexdigest() != manifest.seen
-    ):
+    elif not fits:
         note("the stored evidence of this row is damaged, or was edited")
     else:
         return found
@@ -204,16 +198,15 @@ def reasons_of(view: RecordView, beside: Path | None = None) -> tuple[Explanatio
     return tuple(found)
 
 
-def explained_rows(view: RecordView) -> tuple[tuple[RowMeasurements, ...], tuple[InstructionExplanation, ...]]:
-    """Return the rows with measurements under instruments, and those with counted instructions.
+def measured_rows(view: RecordView) -> tuple[RowMeasurements, ...]:
+    """Return the rows with measurements under instruments.
 
     Rows from before the record was resumed are left out, and those whose files can't be read.
     """
     folders: list[Path] = []
     with contextlib.suppress(FileProblemError), RecordFolder(view.path) as record:
         folders = [view.path / FOLDER / name for name in record.subfolders(FOLDER)]
-    profiled = tuple(filter(None, (read(folder, view, RowMeasurements) for folder in folders)))
-    return profiled, tuple(filter(None, (read(folder, view, InstructionExplanation) for folder in folders)))
+    return tuple(filter(None, (read(folder, view, RowMeasurements) for folder in folders)))
 
 
 def _summary(record: RecordFolder, name: str, view: RecordView, beside: Path | None) -> Iterator[ExplanationSummary]:
@@ -222,12 +215,33 @@ def _summary(record: RecordFolder, name: str, view: RecordView, beside: Path | N
     relative = "" if beside is None else os.path.relpath(folder.resolve(), beside.resolve())
     base = quote(os.fsencode(relative)) if relative else utf8_path(folder)
     pages = [(f"{base}/{page}", words) for page, words in PAGES if record.is_regular(f"{place}/{page}")]
-    if (counts := _stored(record, place, view, InstructionExplanation)) is not None:
-        yield instruction_explanation.summary_of(counts, pages)
-    elif (wakeups := _stored(record, place, view, WakeupExplanation)) is not None:
-        yield wakeup_explanation.summary_of(wakeups, pages)
-    elif (seen := _stored(record, place, view, RowMeasurements)) is not None:
-        yield row_explanation.summary_of(explain(seen), pages)
+    kinds: tuple[type[Evidence], ...] = (CountedRow, TracedRow, RowMeasurements)
+    for kind in kinds:
+        if (evidence := _stored(record, place, view, kind)) is not None:
+            yield summary_of(explain(evidence, brief=True), pages)
+            return
+
+
+def explain(evidence: Evidence, *, brief: bool = False) -> Explanation:
+    """Explain a row by what was observed of it.
+
+    Args:
+        evidence: what was observed.
+        brief: whether what takes long may be left out: the callers of instructions.
+    """
+    if isinstance(evidence, CountedRow):
+        return explain_counts(evidence, brief=brief)
+    return explain_wakeups(evidence) if isinstance(evidence, TracedRow) else explain_measurements(evidence)
+
+
+def compare(evidence: Evidence) -> ProfileDifference | None:
+    """Return the whole difference of both variants by function; None without profiles of both."""
+    if isinstance(evidence, CountedRow):
+        return counted_difference(evidence)
+    if isinstance(evidence, TracedRow):
+        return traced_difference(evidence)
+    split = time_split(evidence)
+    return None if split is None else split.functions
 
 
 def store(folder: Path, files: Mapping[str, bytes]) -> None:
@@ -268,53 +282,34 @@ def write(
     return written
 
 
-def evidence_files(view: RecordView, *observed: FrozenStruct | None) -> dict[str, bytes]:
+def evidence_files(view: RecordView, observed: Evidence) -> dict[str, bytes]:
     """Return what was observed of a row as it is stored: content by name. Measurements have a manifest."""
-    found = [each for each in observed if each is not None]
-    files = {_FILES[type(each)]: each.encoded() for each in found}
-    for each in found:
-        if isinstance(each, RowMeasurements):
-            manifest = EvidenceManifest(
-                record=view.meta.id,
-                chain=view.last_chain,
-                swapstone=__version__,
-                created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-                place=each.place,
-                seen=hashlib.sha256(files[SEEN]).hexdigest(),
-            )
-            files[MANIFEST] = msgspec.json.encode(manifest, order="sorted")
-    return {name: msgspec.json.format(data, indent=1) if name in _INDENTED else data for name, data in files.items()}
+    files = {_FILES[type(observed)]: observed.encoded()}
+    if isinstance(observed, RowMeasurements):
+        manifest = EvidenceManifest(
+            record=view.meta.id,
+            chain=view.last_chain,
+            swapstone=__version__,
+            created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+            place=observed.place,
+            seen=hashlib.sha256(files[SEEN]).hexdigest(),
+        )
+        files[MANIFEST] = msgspec.json.format(msgspec.json.encode(manifest, order="sorted"), indent=1)
+    return files
 
 
-def evidence_pages(seen: RowMeasurements, explanation: Explanation) -> Iterator[tuple[str, str]]:
+def evidence_pages(observed: Evidence, explanation: Explanation) -> Iterator[tuple[str, str]]:
     """Yield everything that is computed from evidence: name and content."""
-    yield EXPLANATION, row_explanation.to_json(seen, explanation)
-    yield "explanation.md", markdown.render(row_explanation.document_of(seen, explanation))
-    pages = []
-    variants = (seen.references[0].variant, seen.references[1].variant)
+    yield EXPLANATION, to_json(explanation, observed)
+    yield "explanation.md", markdown.render(document_of(explanation))
+    pages, place = [], observed.place
     for kind in KINDS:
-        pair = profiles(seen, kind)
+        pair = profiles(observed, kind)
         notes = flame_graph.total_notes(pair, explanation.time)
-        graphs = list(_graphs(kind, seen.place.workload, variants, pair, notes=notes))
+        graphs = list(_graphs(kind, place.workload, (place.baseline, place.candidate), pair, notes=notes))
         yield from graphs
         pages += [(name, kind) for name, _ in graphs if name == f"{kind}-difference.html"]
-    yield PAGE, html.render(row_explanation.document_of(seen, explanation, pages))
-
-
-def count_pages(
-    printed: Document, found: InstructionExplanation, paths: InstructionPaths | None
-) -> Iterator[tuple[str, str]]:
-    """Yield the pages of a document and the flame graphs that are computed from instructions: name and content."""
-    yield from document_pages(printed)
-    if paths is not None:
-        variants = (found.place.baseline, found.place.candidate)
-        yield from _graphs("instructions", found.place.workload, variants, counted_profiles(found, paths))
-
-
-def document_pages(document: Document) -> Iterator[tuple[str, str]]:
-    """Yield the pages of a document: name and content."""
-    yield "explanation.md", markdown.render(document)
-    yield PAGE, html.render(document)
+    yield PAGE, html.render(document_of(explanation, pages))
 
 
 @contextlib.contextmanager
@@ -373,14 +368,22 @@ def _graphs(
         yield f"{kind}-difference.html", flame_graph.page(title, before, after, notes)
 
 
-def profiles(seen: RowMeasurements, kind: str) -> tuple[Profile | None, Profile | None]:
+def profiles(observed: Evidence, kind: str) -> tuple[Profile | None, Profile | None]:
     """Return both sides' profiles of a kind. A side that was profiled and has no such stack has an empty profile."""
+    if isinstance(observed, RowMeasurements):
+        before, after = (_profile(observed, kind, each.variant) for each in observed.references)
+        return before, after
+    if kind != "instructions" or (isinstance(observed, CountedRow) and observed.paths is None):
+        return None, None
+    if isinstance(observed, CountedRow):
+        return counted_profiles(observed)
+    first, second = observed.sides
+    return profile_of(first), profile_of(second)
 
-    def profile(variant: str) -> Profile | None:
-        run = run_of(seen, kind, variant)
-        if run is None or (run.notes and "strace" in run.notes[0]):
-            return None
-        unit = {"allocations": "B", "syscalls": "1"}.get(kind, "ns")
-        return run.profile or Profile(kind=kind, unit=unit, operations=run.operations, frames=(), stacks=())
 
-    return profile(seen.references[0].variant), profile(seen.references[1].variant)
+def _profile(seen: RowMeasurements, kind: str, variant: str) -> Profile | None:
+    run = run_of(seen, kind, variant)
+    if run is None or kind == "instructions" or (run.notes and "strace" in run.notes[0]):
+        return None
+    unit = {"allocations": "B", "syscalls": "1"}.get(kind, "ns")
+    return run.profile or Profile(kind=kind, unit=unit, operations=run.operations, frames=(), stacks=())

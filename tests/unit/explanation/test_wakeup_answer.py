@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""The report of the paths of worst wake-ups, and the path that grew."""
+"""The answer about a row of latencies: the paths of the worst wake-ups, and the functions in which they differ."""
 
 from __future__ import annotations
 
@@ -7,48 +7,37 @@ import json
 
 import msgspec
 import pytest
-from tests.json_schema import check_printed
 from tools.fuzz_seeds import WAKEUP_ROW
 
 from swapstone.core.report.render import find_renderer
+from swapstone.parts.explain.explanation.wakeup_answer import delay, ended_by, explain_wakeups, phase_rows
 from swapstone.parts.explain.model.wakeup_paths import (
     DisabledSection,
     PathFunction,
-    WakeupExplanation,
+    TracedRow,
     WakeupPath,
     profile_of,
 )
-from swapstone.parts.explain.report.instruction_explanation import function_rows
-from swapstone.parts.explain.report.row_explanation import traced_json
-from swapstone.parts.explain.report.wakeup_explanation import (
-    compared,
-    document_of,
-    ended_by,
-    grown_sentence,
-    phase_rows,
-    sentence,
-    side_sentence,
-    summary_of,
-)
+from swapstone.parts.explain.report.explanation_document import document_of, function_table, summary_of, to_json
+from tests.json_schema import check_printed
 
-FOUND = msgspec.json.decode(WAKEUP_ROW, type=WakeupExplanation)
+FOUND = msgspec.json.decode(WAKEUP_ROW, type=TracedRow)
 RT, GENERIC = FOUND.sides
 SWAPPED = msgspec.structs.replace(FOUND, sides=(GENERIC, RT))
 
 
-def test_the_functions_that_grew_are_the_answer_where_the_candidate_is_worse() -> None:
+def test_the_functions_that_differ_and_what_delayed_the_later_thread_are_the_answer() -> None:
     assert FOUND.problem() == ""
-    assert sentence(FOUND) == (
-        "The worst wake-up of generic took 9 us; release_pages, called by tlb_batch_pages_flush, and what it calls have 9,300 of its 9,500 "
-        "instructions, without a switch to the woken thread, ended by __cond_resched in tlb_batch_pages_flush (a voluntary preemption "
-        "point). Against rt: release_pages, called by tlb_batch_pages_flush, and what it calls execute 9,100 more, 110 % of the difference."
+    waited = (
+        "With generic the thread waited without a switch to it, ended by __cond_resched in tlb_batch_pages_flush (a voluntary preemption "
+        "point)."
     )
-    assert grown_sentence(SWAPPED) == ""
-    assert sentence(SWAPPED) == f"{side_sentence(GENERIC)} {side_sentence(RT)}"
-    assert (
-        "of rt took 1 us; asm_sysvec_apic_timer_interrupt and what it calls have 1,000 of its 1,200"
-        in side_sentence(RT)
+    assert explain_wakeups(FOUND).sentence == (
+        "The worst wake-up of cyclictest takes 9 us with generic instead of 1 us with rt: release_pages (kernel), called by "
+        f"tlb_batch_pages_flush (kernel), executes 9100 more, 110 % of the difference. {waited}"
     )
+    swapped = explain_wakeups(SWAPPED).sentence
+    assert "executes 9100 fewer, 110 % of the difference" in swapped and swapped.endswith(waited)
 
 
 def _path(*functions: tuple[str, int, int]) -> WakeupPath:
@@ -75,27 +64,23 @@ def test_a_path_is_a_profile_in_which_handlers_have_no_caller() -> None:
 
 def test_several_functions_grew_or_many() -> None:
     before = _path(("a", 0, 50), ("b", 0, 50), ("c", 0, 50), ("d", 0, 50), ("e", 0, 50))
-    two = msgspec.structs.replace(
-        FOUND, sides=(before, _path(("a", 0, 100), ("b", 0, 90), ("c", 0, 50), ("d", 0, 50), ("e", 0, 50)))
-    )
-    assert grown_sentence(two) == (
-        "Against generic: a and what it calls execute 50 more, 56 % of the difference; b and what it calls execute 40 more, 44 % of the "
-        "difference."
-    )
-    after = _path(*((name, 0, 60) for name in "abcde"))
-    many = msgspec.structs.replace(FOUND, sides=(before, after))
-    assert grown_sentence(many) == "Against generic: the difference is spread over 5 functions."
-    assert side_sentence(after).startswith("The worst wake-up of generic took 9 us, without a switch")
+    after = _path(("a", 0, 100), ("b", 0, 90), ("c", 0, 50), ("d", 0, 50), ("e", 0, 50))
+    assert (
+        ": a (kernel) executes 50 more, 56 % of the difference; b (kernel) executes 40 more, 44 % of the difference; together 100 %. With"
+    ) in explain_wakeups(msgspec.structs.replace(FOUND, sides=(before, after))).sentence
+    many = msgspec.structs.replace(FOUND, sides=(before, _path(*((name, 0, 60) for name in "abcde"))))
+    assert ": the difference is spread over 5 functions, and no three of them" in explain_wakeups(many).sentence
 
 
 def test_phases_and_functions_have_the_whole() -> None:
     rows = {row[0]: row[1:3] for row in phase_rows(FOUND)}
     assert rows["before the last switch"] == ("600", "9,000") and rows["sum"] == ("1,200", "9,500")
     assert rows["reported by the program"] == ("1 us", "9 us")
-    functions = function_rows(compared(FOUND))
-    assert functions[0][:6] == ("release_pages", "kernel", "200", "9000", "+8,800", "+9,100")
-    assert ("below release_pages", "zram", "0", "300", "+300", "+300", "release_pages +300") in functions
-    assert functions[-1][:5] == ("sum", "", "1200", "9500", "+8,300")
+    _, *functions = function_table(explain_wakeups(FOUND))
+    assert functions[0][:4] == ("release_pages (kernel)", "200", "9300", "+9100")
+    below = ("zram, below release_pages", "0", "300", "+300", "4 %", "+300", "release_pages (kernel)")
+    assert below in functions
+    assert functions[-1][:4] == ("all of them (instructions)", "1200", "9500", "+8300")
 
 
 @pytest.mark.parametrize(
@@ -116,37 +101,41 @@ def test_what_ended_a_path_is_explained(name: str, caller: str, words: str) -> N
         == f"{name}{f' in {caller}' if caller else ''} ({words})"
     )
     assert ended_by(msgspec.structs.replace(GENERIC, ended_by=("schedule", "io_schedule"))) == "schedule in io_schedule"
-    assert "with 3 other switches, ended by" in side_sentence(msgspec.structs.replace(GENERIC, switches=3))
+    assert "waited with 3 other switches, ended by" in delay(msgspec.structs.replace(GENERIC, switches=3))
 
 
 def test_disabled_interrupts_are_the_reason_where_they_delayed_the_interrupt() -> None:
     section = DisabledSection(begins="spin", ends="other", modules=("planted", ""), instructions=8000)
     side = msgspec.structs.replace(GENERIC, phases=(9000, 100, 200, 200), disabled=section)
-    assert side_sentence(side).endswith("with interrupts disabled by spin [planted] until other.")
+    assert delay(side).endswith("with interrupts disabled by spin (planted) until other (kernel).")
     unknown = msgspec.structs.replace(side, disabled=None)
-    assert side_sentence(unknown).endswith("the timer had expired and its interrupt was not delivered.")
+    assert delay(unknown).endswith("the timer had expired and its interrupt was not delivered.")
     late = msgspec.structs.replace(GENERIC, phases=(0, 100, 200, 9200))
-    assert side_sentence(late).endswith("after the switch to the thread.")
+    assert delay(late) == " With generic the thread waited after the switch to it."
 
 
 def test_every_format_has_the_path() -> None:
+    found = explain_wakeups(FOUND)
     for name in ("html", "markdown", "text"):
-        text = find_renderer(name).render(document_of(FOUND)).replace("\\", "")
-        assert "tlb_batch_pages_flush" in text and "wake-up 1 of 9" in text
-    assert summary_of(FOUND, [("a", "b")]).ledger[-1] == ("reported by the program", "1 us", "9 us")
-    assert check_printed(traced_json("wakeup-explanation", FOUND)) == "swapstone-wakeup-explanation"
-    assert json.loads(traced_json("wakeup-explanation", FOUND))["sides"][1]["ended_by"] == [
-        "__cond_resched",
-        "tlb_batch_pages_flush",
-    ]
+        text = find_renderer(name).render(document_of(found)).replace("\\", "")
+        assert "tlb_batch_pages_flush" in text and "before the last switch" in text
+    assert "wake-up 1 of 9" in str(found.methods)
+    assert summary_of(found, [("a", "b")]).ledger == function_table(found)
+    printed = to_json(found, FOUND)
+    assert check_printed(printed) == "swapstone-explanation"
+    assert json.loads(printed)["traced"]["sides"][1]["ended_by"] == ["__cond_resched", "tlb_batch_pages_flush"]
+    assert json.loads(printed)["measured"] is None
 
 
 def test_text_from_a_record_is_not_printed_raw() -> None:
     hostile = msgspec.structs.replace(
         GENERIC, functions=(PathFunction(name="a\x1b[31m", depth=0, own=9500, total=9500),), variant="kernel=\x1b[2J"
     )
-    document = document_of(msgspec.structs.replace(FOUND, sides=(RT, hostile)))
-    assert "\x1b" not in document.answer + "".join(str(section) for section in document.sections).replace("\\x1b", "")
+    found = explain_wakeups(msgspec.structs.replace(FOUND, sides=(RT, hostile)))
+    assert "\x1b" in found.sentence
+    for name in ("html", "markdown", "text"):
+        assert "\x1b" not in find_renderer(name).render(document_of(found))
+    assert "\x1b" not in str(summary_of(found, ())).replace("\\x1b", "")
 
 
 @pytest.mark.parametrize(
@@ -176,4 +165,4 @@ def test_numbers_beyond_the_limits_are_refused(change: dict[str, object]) -> Non
         msgspec.structs.replace(FOUND, ns_per_instruction=0),
     ):
         with pytest.raises(msgspec.ValidationError):
-            msgspec.json.decode(found.encoded(), type=WakeupExplanation)
+            msgspec.json.decode(found.encoded(), type=TracedRow)

@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""A row's difference by function: which functions lead, with their callers, and the sentence that names them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from swapstone.core.comparison.profile_difference import (
+    BELOW,
+    NO_STACK,
+    SMALLEST_SHARE,
+    FrameDifference,
+    ProfileDifference,
+)
+from swapstone.core.model.profile import KERNEL, NAMELESS, OWN_OBJECT, Frame
+from swapstone.parts.explain.explanation.amounts import amount, duration, percent, span
+from swapstone.parts.explain.explanation.profile_formats import FAULTING, SYSTEM_CALL
+from swapstone.parts.explain.model.explanation import CallerTime, FunctionTime, TimeByFunction
+
+MOST_FUNCTIONS, MOST_CALLERS = 40, 3
+"""Of an explanation."""
+
+
+def by_function(
+    found: ProfileDifference, waits: Mapping[Frame, float] | None = None, *, named: bool = True, **facts: object
+) -> TimeByFunction:
+    """Return a difference of two profiles by function.
+
+    Args:
+        found: the difference.
+        waits: the waiting part of functions' inclusive differences.
+        named: whether functions may lead.
+        facts: further fields of the result. Without them it is of instructions.
+    """
+    leading = found.leading() if named else ()
+    least = SMALLEST_SHARE * abs(found.total.difference)
+    others = [
+        one
+        for one in found.frames
+        if one not in leading and (_size(one) >= least or (found.is_relevant(one) and not found.is_everywhere(one)))
+    ]
+    known = {one.frame: one for one in found.frames}
+    others.sort(key=lambda one: (not (one.interval and one.is_shown), -_size(one)))
+    measured = (found.total.baseline, found.total.candidate)
+    of_instructions = {
+        **{"metric": "instructions", "unit": "1", "recorded": measured, "ready": (0.0, 0.0)},
+        **{"interval": None, "samples": (0, 0)},
+    }
+    return TimeByFunction(
+        **{**of_instructions, **facts},  # type: ignore[arg-type]
+        measured=measured,
+        leading=len(leading),
+        spread=found.spread(),
+        functions=tuple(
+            _function(one, (waits or {}).get(one.frame, 0.0), known) for one in (*leading, *others)[:MOST_FUNCTIONS]
+        ),
+    )
+
+
+def _size(one: FrameDifference) -> float:
+    """Return the own difference; of a system call or a fault, which are one with what the kernel does for them, the inclusive one."""
+    entry = one.frame == FAULTING or (one.frame.object == KERNEL and one.frame.symbol.startswith(SYSTEM_CALL))
+    return abs((one.inclusive if entry else one.own).difference)
+
+
+def _function(one: FrameDifference, waiting: float, known: Mapping[Frame, FrameDifference]) -> FunctionTime:
+    callers = [(frame, each.difference) for frame, each in one.callers.items() if each.difference]
+    return FunctionTime(
+        symbol=one.frame.symbol,
+        object=one.frame.object,
+        baseline=one.inclusive.baseline,
+        candidate=one.inclusive.candidate,
+        own=one.own.difference,
+        waiting=waiting,
+        interval=one.interval,
+        callers=tuple(
+            CallerTime(symbol=frame.symbol, object=frame.object, difference=more)
+            for frame, more in callers[:MOST_CALLERS]
+        ),
+        program=_program_function(one, known),
+    )
+
+
+def _program_function(one: FrameDifference, known: Mapping[Frame, FrameDifference]) -> str:
+    """Return the program's function nearest to a function by the callers with the largest differences; empty if it is one, or none is."""
+    above: list[Frame] = []
+    frame = one.frame
+    while frame.object != OWN_OBJECT or frame.symbol == NAMELESS:
+        above.append(frame)
+        frame = next((each for each in known[frame].callers if each not in above), NO_STACK)
+        if frame == NO_STACK:
+            return ""
+    return frame.symbol if above else ""
+
+
+def function_text(symbol: str, where: str) -> str:
+    """Return a function with its file, as a sentence has it: ``read (system call)``, ``libz.so.1, below compress2``."""
+    frame = Frame(symbol=symbol, object=where)
+    if frame == FAULTING:
+        return "page faults (kernel)"
+    if frame == NO_STACK:
+        return "code without a stack"
+    if where == KERNEL and symbol.startswith(SYSTEM_CALL):
+        return f"{symbol.removeprefix(SYSTEM_CALL)} (system call)"
+    file = {KERNEL: "kernel", OWN_OBJECT: "program"}.get(where, where)
+    if symbol == NAMELESS:
+        return f"{file}, code without a name"
+    if symbol.startswith(BELOW):
+        return f"{file}, {symbol}"
+    return symbol if where == OWN_OBJECT else f"{symbol} ({file})"
+
+
+def answer(start: str, time: TimeByFunction) -> str:
+    """Return which functions account for a row's difference, as the end of a sentence.
+
+    For example: free (C library), called by pass, takes 7.90 ms more, 98 % of the difference (90 to 106 %).
+
+    Args:
+        start: the sentence so far.
+        time: the difference by function.
+    """
+    whole = time.measured[1] - time.measured[0]
+    if not whole:
+        return f"{start}: {f'the differences of {time.spread} functions cancel out' if time.spread else 'no function accounts for it'}."
+    if not time.leading:
+        return f"{start}: the difference is spread over {time.spread} functions, and no three of them have 80 % of it."
+    leading = time.functions[: time.leading]
+    together = sum(one.candidate - one.baseline for one in leading) / whole
+    texts = [_leading(one, whole, time.unit) for one in leading]
+    return f"{start}: {'; '.join(texts)}{f'; together {percent(together)}' if len(texts) > 1 else ''}."
+
+
+def _leading(one: FunctionTime, whole: float, unit: str) -> str:
+    more = one.candidate - one.baseline
+    share = percent(more / whole)
+    if one.interval is not None:
+        low, high = sorted(end / whole for end in one.interval)
+        share += f" of the difference ({span((low, high))})"
+    else:
+        share += " of the difference"
+    first = one.callers[0] if one.callers and not one.symbol.startswith(BELOW) else None
+    caller = f", called by {function_text(first.symbol, first.object)}," if first else ""
+    if one.program and one.symbol != f"{BELOW}{one.program}" and (first is None or first.symbol != one.program):
+        caller = f"{caller or ','} below {one.program},"
+    below = one.object == KERNEL or abs(one.own) >= abs(more) / 2
+    verb = "executes" if unit == "1" else "waits" if abs(one.waiting) >= abs(more) / 2 else "takes"
+    return (
+        f"{function_text(one.symbol, one.object)}{caller} {'' if below else 'with what it calls '}{verb} {in_unit(abs(more), unit)} "
+        f"{'more' if more > 0 else 'fewer' if unit == '1' else 'less'}, {share}"
+    )
+
+
+def in_unit(value: float, unit: str) -> str:
+    """Return a time, or a number of instructions where the unit is ``1``."""
+    return amount(value) if unit == "1" else duration(value)
