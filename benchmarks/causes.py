@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Whether `swapstone explain` names planted causes: pairs of programs whose second has one added cost, and nulls. `benchmarks/causes`.
 
-The programs are in benchmarks/causes.c. Each pair is compared and explained. Prints for each which functions lead, and the share of the
-first with its interval. `function` is the right function without the counts that name the cause. Then the number of causes that were
-named, of wrong functions that were named, and of nulls that named anything. The exit status is 1 if a wrong function or a null was named,
-or a pair failed. Needs root, perf and valgrind.
+The pairs and their truths are in benchmarks/causes.toml, the programs in benchmarks/causes.c and benchmarks/cause_programs. Each pair is
+compared and explained. Prints for each which functions lead, and the share of the first with its interval. `function` is the right
+function without the counts that name the cause. Then the number of causes that were named, of wrong functions that were named, and of
+nulls that named anything. The exit status is 1 if a wrong function or a null was named, or a pair failed. Needs root, perf, valgrind,
+perl, and the headers of SQLite and zlib.
 
-    benchmarks/causes                     all 30 causes and 5 nulls
+    benchmarks/causes                     all 60 causes and 10 nulls
     benchmarks/causes fsync lock          some causes, and the nulls
     benchmarks/causes --nulls             all causes without nulls
     benchmarks/causes --hogs 2            beside two busy loops
@@ -21,14 +22,16 @@ from __future__ import annotations
 import argparse
 import collections
 import dataclasses
+import hashlib
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,73 +41,77 @@ from benchmarks.verdict_hogs import beside
 from tests.e2e.cli import swapstone
 
 from swapstone.core.model.directories import write_whole
+from swapstone.core.model.regular_file import decode_toml
 from swapstone.parts.explain.explanation.by_function import function_text
 from swapstone.parts.explain.explanation.remedy_gaps import closed_gap
 from swapstone.parts.explain.model.explanation import RemedyRuns
 
-SOURCE = Path(__file__).with_suffix(".c")
+SOURCES = Path(__file__).with_name("cause_programs")
 LIBRARIES = 50
+FILE = Path(__file__).with_suffix(".toml")
+SHA256 = "e5d8f72a6e46b846eef1ffb914c9f33a17c0e48b4cc6061180761287d20249ef"
+"""Digest of `FILE`. Its truths were written before explain ran on the programs."""
 
 
-@dataclasses.dataclass(frozen=True)
-class Cause:
-    """A planted cause.
+class Cause(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A planted cause, or with no functions a null.
 
     Attributes:
+        commands: the plain program and the planted one; of a null, two that do the same.
         functions: pattern for a function that leads, or for one of its callers; one is enough.
-        detail: what the counts must contain; empty for none.
+        detail: pattern for what the counts must contain; empty for none.
         metric: of the row.
         remedy: name of the one that takes it away; empty for none.
+        kind: where the cost is.
+        user: whether an ordinary user can run the pair and see the cause.
+        ratio: of the planted program to the plain one in the metric, where it was measured; else 0.
     """
 
-    functions: str
+    commands: tuple[str, str]
+    functions: str = ""
     detail: str = ""
     metric: str = "cpu"
     remedy: str = ""
+    kind: str = ""
+    user: bool = True
+    ratio: float = 0.0
 
 
-CAUSES: Mapping[str, Cause] = {
-    "false-sharing": Cause("count", "false sharing", remedy="one processor"),
-    "branches": Cause("branches", "mispredicted branches"),
-    "stride": Cause("stride", "misses of the"),
-    "columns": Cause("columns", "misses of the"),
-    "huge-pages": Cause("huge_pages|page faults", remedy="huge mappings"),
-    "condvar": Cause("futex|pthread_cond|alternate", "hand-off", metric="wall"),
-    "lock": Cause("futex|pthread_mutex", "another thread held the lock", metric="wall"),
-    "O0": Cause("slowly", "instructions"),
-    "turns": Cause("compute|more_turns", "instructions"),
-    "strlen": Cause("strlen", "strlen"),
-    "copies": Cause("memcpy"),
-    "growth": Cause("realloc", remedy="room to grow"),
-    "allocations": Cause("malloc|free|allocations"),
-    "unbuffered": Cause("write", "write", remedy="larger buffers"),
-    "clock": Cause("clock_gettime"),
-    "getppid": Cause("getppid", "getppid"),
-    "open": Cause("open", "open"),
-    "small-writes": Cause("write", "write"),
-    "fsync": Cause("fsync", metric="wall", remedy="no forced writes"),
-    "direct": Cause("read", metric="wall", remedy="page cache"),
-    "faults": Cause("page faults|faults|madvise", "faults", remedy="kept mappings"),
-    "mmap": Cause("page faults|mmap|munmap|mapped_buffers", remedy="kept mappings"),
-    "sleep": Cause("nanosleep", metric="wall", remedy="no sleeps"),
-    "nagle": Cause("read|recv", "Nagle's algorithm", metric="wall", remedy="TCP_NODELAY"),
-    "divides": Cause("divides", "dependent instructions"),
-    "clearing": Cause("memset"),
-    "timeouts": Cause("poll", "a timer", metric="wall", remedy="no sleeps"),
-    "semaphores": Cause("futex|sem_|wait_and_post", "hand-off", metric="wall"),
-    "messages": Cause("read|write|messages"),
-    "libraries": Cause("dlopen|_dl_|libraries"),
-}
+class Programs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What the file of truths contains.
+
+    Attributes:
+        build: commands that build a program in the current folder, by its name.
+        nulls, causes: by name.
+    """
+
+    build: Mapping[str, tuple[str, ...]]
+    nulls: Mapping[str, Cause]
+    causes: Mapping[str, Cause]
+
+
+def programs(content: bytes) -> Programs:
+    """Return what the file of truths contains.
+
+    Raises:
+        SystemExit: it is not the file whose digest is `SHA256`.
+    """
+    if (found := hashlib.sha256(content).hexdigest()) != SHA256:
+        raise SystemExit(
+            f"{FILE.name} has the SHA-256 {found}, but the truths were committed as {SHA256}: see git log -p {FILE}"
+        )
+    return msgspec.convert(decode_toml(content), Programs)
+
+
+PROGRAMS = programs(FILE.read_bytes())
+NULLS, CAUSES = PROGRAMS.nulls, PROGRAMS.causes
 DISTURBED = "has no result to explain: disturbed"
 """Printed by explain where other processes used processors that a pair needs: on a busy machine the record has no result."""
-
-NULLS = ("turns", "copies", "faults", "unbuffered", "sleep")
-"""Programs that are compared with themselves."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Pair:
-    """What is compared: a cause, or with `null` its plain program with itself."""
+    """What is compared: a cause, or with `null` two commands that do the same."""
 
     name: str
     null: bool
@@ -113,6 +120,11 @@ class Pair:
     def key(self) -> str:
         """Return a name for its file."""
         return f"null-{self.name}" if self.null else self.name
+
+    @property
+    def planted(self) -> Cause:
+        """Return its commands and its truth."""
+        return (NULLS if self.null else CAUSES)[self.name]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -187,25 +199,30 @@ def outcome_of(explanation: Mapping[str, Any]) -> Outcome:
     )
 
 
-def built(folder: Path) -> Path:
-    """Compile the programs, and the libraries that one of them loads."""
-    program = folder / "causes"
-    subprocess.run(["cc", "-O2", "-g", "-pthread", "-o", program, SOURCE, "-ldl"], check=True)
-    source = folder / "library.c"
+def placed(command: str, folder: Path) -> str:
+    """Return a command with the folders of the programs and of their sources."""
+    return command.replace("{folder}", str(folder)).replace("{source}", str(SOURCES))
+
+
+def built(folder: Path, commands: Iterable[str] = ("{folder}/causes",)) -> Path:
+    """Compile the programs that commands name, and the libraries that `causes` loads; return where `causes` is, or would be."""
+    words = " ".join(commands).split()
+    for build in (each for name, steps in PROGRAMS.build.items() if f"{{folder}}/{name}" in words for each in steps):
+        subprocess.run(shlex.split(placed(build, folder)), cwd=folder, check=True)
+    source, first = folder / "library.c", folder / "causes-0.so"
     source.write_text("int causes_value = 7;\nint causes_function(void) { return causes_value; }\n")
-    first = folder / "causes-0.so"
     subprocess.run(["cc", "-shared", "-fPIC", "-o", first, source], check=True)
     for number in range(1, LIBRARIES):
         (folder / f"causes-{number}.so").write_bytes(first.read_bytes())
-    return program
+    return folder / "causes"
 
 
 def explained(program: Path, pair: Pair, asked: argparse.Namespace) -> Result:
     """Compare and explain a pair; a failure is a result, too."""
-    cause, start, load = CAUSES[pair.name], time.monotonic(), os.getloadavg()[0]
+    cause, start, load = pair.planted, time.monotonic(), os.getloadavg()[0]
     with tempfile.TemporaryDirectory(prefix="swapstone-causes-") as scratch:
         folder = Path(scratch)
-        commands = [f"{program} {pair.name} {side}" for side in ("0", "00" if pair.null else "1")]
+        commands = [placed(each, program.parent) for each in cause.commands]
         words = ("-n", "plain", "-n", "planted", "--env", f"CAUSES_LIBRARIES={program.parent}")
         confirm = ("--confirm",) if asked.confirm and not pair.null else ()
         try:
@@ -215,23 +232,23 @@ def explained(program: Path, pair: Pair, asked: argparse.Namespace) -> Result:
         except (AssertionError, ValueError, TimeoutError, subprocess.TimeoutExpired) as error:
             disturbed = DISTURBED in str(error)
             problem = Outcome(answer=str(error)[-2000:], differs=not disturbed)
-            verdict = verdict_of(problem, None if pair.null else cause) if disturbed else "FAILED"
+            verdict = verdict_of(problem, cause) if disturbed else "FAILED"
             return Result(pair, verdict, problem, time.monotonic() - start, load)
     outcome = outcome_of(content["explanation"])
-    verdict = verdict_of(outcome, None if pair.null else cause)
+    verdict = verdict_of(outcome, cause)
     remedies = msgspec.convert(content["measured"].get("remedies") or (), tuple[RemedyRuns, ...])
     return Result(pair, verdict, outcome, time.monotonic() - start, load, remedies)
 
 
-def verdict_of(found: Outcome, cause: Cause | None) -> str:
-    """Return the verdict on an outcome, as in `Result`; the cause is None for a null."""
-    if cause is None:
+def verdict_of(found: Outcome, cause: Cause) -> str:
+    """Return the verdict on an outcome, as in `Result`."""
+    if not cause.functions:
         return "LOUD" if found.named else "silent"
     if not found.named:
         return "missed" if found.differs else "none"
     if not re.search(cause.functions, found.named):
         return "WRONG"
-    return "right" if cause.detail in found.evidence else "function"
+    return "right" if re.search(cause.detail, found.evidence) else "function"
 
 
 def chosen(asked: argparse.Namespace) -> list[Pair]:
@@ -247,7 +264,7 @@ def run_all(pairs: Sequence[Pair], asked: argparse.Namespace) -> list[Result]:
     left = [pair for pair in pairs if pair not in found]
     loops = "while :; do :; done & " * (asked.hogs if left else 0)
     with tempfile.TemporaryDirectory(prefix="swapstone-causes-") as scratch, beside(["sh", "-c", f"{loops}wait"]):
-        program = built(Path(scratch)) if left else Path()
+        program = built(Path(scratch), [each for pair in left for each in pair.planted.commands]) if left else Path()
         for number, pair in enumerate(left):
             seconds = [result.seconds for result in found.values()]
             eta = f", about {sum(seconds) / len(seconds) * (len(left) - number) / 60:.0f} min left" if seconds else ""
@@ -309,14 +326,14 @@ def main(arguments: Sequence[str]) -> int:
     parser = parser_of("causes", __doc__)
     parser.add_argument("causes", nargs="*", metavar="CAUSE", help=f"any of {', '.join(CAUSES)}; default: all")
     parser.add_argument("--blocks", type=int, default=20, help="blocks of each record (default: %(default)s)")
-    parser.add_argument("--nulls", nargs="*", metavar="CAUSE", help="programs compared with themselves")
+    parser.add_argument("--nulls", nargs="*", metavar="CAUSE", help="which nulls; default: all")
     parser.add_argument("--hogs", type=int, default=0, help="number of busy loops beside it")
     parser.add_argument("--confirm", action="store_true", help="try remedies; default: the causes that have one")
     parser.add_argument("--out", type=Path, default=Path("causes-results"), help="folder (default: %(default)s)")
     asked = parser.parse_args(arguments)
     pairs = chosen(asked)
-    if wrong := [pair.name for pair in pairs if pair.name not in CAUSES]:
-        parser.error(f"there is no {wrong[0]!r}; there are {', '.join(CAUSES)}")
+    if wrong := [pair.key for pair in pairs if pair.name not in (NULLS if pair.null else CAUSES)]:
+        parser.error(f"there is no {wrong[0]!r}; there are {', '.join(CAUSES)}, and as nulls {', '.join(NULLS)}")
     asked.out.mkdir(parents=True, exist_ok=True)
     try:
         results = run_all(pairs, asked)

@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
+import shlex
 import subprocess
 from pathlib import Path
 
@@ -12,9 +14,10 @@ import pytest
 from benchmarks import causes
 from benchmarks.causes import (
     CAUSES,
+    FILE,
     LIBRARIES,
     NULLS,
-    SOURCE,
+    SOURCES,
     Cause,
     Outcome,
     Pair,
@@ -22,6 +25,8 @@ from benchmarks.causes import (
     built,
     main,
     outcome_of,
+    placed,
+    programs,
     remedy_row,
     row,
     stored,
@@ -33,7 +38,8 @@ from swapstone.parts.explain.instruments.remedies import REMEDIES
 from swapstone.parts.explain.model.explanation import RemedyRuns
 from tests.programs import needs
 
-PLANTED = Cause("branches", "mispredicted")
+HEADERS = [Path("/usr", each) for each in ("include/sqlite3.h", "include/zlib.h", "share/i18n/locales/en_US")]
+PLANTED, NULL = Cause(("a 0", "a 1"), "branches", "mispredicted"), Cause(("a 0", "a 00"))
 
 
 def explanation(*names: str, evidence: str = "9 mispredicted branches", **changed: object) -> dict[str, object]:
@@ -83,23 +89,48 @@ def test_a_cause_is_right_with_its_function_and_its_counts() -> None:
 )
 def test_verdicts(found: dict[str, object], expected: str, of_null: str) -> None:
     outcome = outcome_of(found)
-    assert (verdict_of(outcome, PLANTED), verdict_of(outcome, None)) == (expected, of_null)
+    assert (verdict_of(outcome, PLANTED), verdict_of(outcome, NULL)) == (expected, of_null)
     assert verdict_of(outcome_of({**explanation(), "differs": False}), PLANTED) == "none"
 
 
-def test_the_table_has_the_causes_of_the_program() -> None:
-    assert sorted(re.findall(r'\{"([\w-]+)", \w+\}', SOURCE.read_text())) == sorted(CAUSES)
-    assert set(NULLS) <= set(CAUSES) and len(CAUSES) == 30
+def test_the_truths_are_those_that_were_committed() -> None:
+    with pytest.raises(SystemExit, match="the truths were committed as"):
+        programs(FILE.read_bytes().replace(b"__cxa_throw", b"main"))
+
+
+@pytest.mark.parametrize(
+    "source", [FILE.with_suffix(".c"), *(SOURCES / name for name in ("work.c", "stores.c", "words.cc"))]
+)
+def test_the_table_and_the_programs_agree(source: Path) -> None:
+    planted = [*CAUSES.values(), *NULLS.values()]
+    used = re.compile(rf"\{{folder\}}/{source.stem}(?:-copy)? ([\w-]+) ")
+    named = {name for cause in planted for command in cause.commands for name in used.findall(command)}
+    assert named and named == set(re.findall(r'\{"([\w-]+)", (?!NULL)\w+\}', source.read_text()))
+
+
+def test_there_are_sixty_causes_and_ten_nulls() -> None:
+    assert (len(CAUSES), len(NULLS)) == (60, 10)
+    assert all(cause.functions for cause in CAUSES.values()) and not any(null.functions for null in NULLS.values())
+    new = {name: cause for name, cause in CAUSES.items() if cause.kind}
+    assert len(new) == 30 and min(cause.ratio for cause in new.values()) >= 1.3
+    for name, cause in new.items():
+        assert not re.search(cause.functions, f"{name.replace('-', '_')}, main, _start"), f"each stack of {name} has it"
 
 
 @pytest.mark.slow
-@needs("cc")
+@needs("cc", "c++", "pod2man")
+@pytest.mark.skipif(
+    not all(map(Path.exists, HEADERS)), reason="no headers of SQLite or zlib, or no definitions of locales"
+)
 def test_the_programs_compile_and_run(tmp_path: Path) -> None:
-    program = built(tmp_path)
+    commands = {command for pairs in (CAUSES, NULLS) for cause in pairs.values() for command in cause.commands}
+    program = built(tmp_path, commands)
     assert len(list(tmp_path.glob("causes-*.so"))) == LIBRARIES
-    libraries = {"CAUSES_LIBRARIES": str(tmp_path)}
-    assert subprocess.run([program, "libraries", "1"], env=libraries, check=False).returncode == 0
+    environment = {**os.environ, "CAUSES_LIBRARIES": str(tmp_path)}
     assert subprocess.run([program, "nothing", "1"], capture_output=True, check=False).returncode == 2
+    brief = [command for command in commands if re.search("libraries|collation|level|input|smooth|perl", command)]
+    for command in brief:
+        subprocess.run(shlex.split(placed(command, tmp_path)), cwd=tmp_path, env=environment, check=True)
 
 
 def result(name: str, verdict: str = "right", *, null: bool = False, remedies: tuple[RemedyRuns, ...] = ()) -> Result:
@@ -120,7 +151,7 @@ def test_what_is_stored_is_not_run_again_and_failures_are(
         ran.append(pair.key)
         return result(pair.name, verdicts.get(pair.key, "right"), null=pair.null)
 
-    monkeypatch.setattr(causes, "built", lambda folder: folder)
+    monkeypatch.setattr(causes, "built", lambda folder, _commands: folder)
     monkeypatch.setattr(causes, "explained", explained)
     arguments = ["lock", "fsync", "--nulls", "copies", "--out", str(tmp_path)]
     assert main(arguments) == 1  # a pair failed
@@ -174,5 +205,5 @@ def test_a_pair_that_fails_or_is_disturbed_is_a_result(
 
     monkeypatch.setattr(causes, "swapstone", swapstone)
     asked = argparse.Namespace(blocks=1, confirm=False)
-    found = causes.explained(tmp_path / "causes", Pair("fsync", null), asked)
+    found = causes.explained(tmp_path / "causes", Pair("turns", null), asked)
     assert (found.verdict, found.outcome.answer) == (verdict, message)
