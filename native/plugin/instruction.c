@@ -120,6 +120,24 @@ bool repeats(const unsigned char *code, size_t size) {
            ((one.value & 0xfc) == 0xa4 || (one.value >= 0xaa && one.value <= 0xaf));
 }
 
+/* Of the first two maps, a bit for each opcode: no exception if its operands are registers. The others in use
+ * are rare, or access memory. */
+static bool may_fault_x86(const unsigned char *code, size_t size) {
+    static const uint16_t without[2][16] = {
+        {0x3f3f, 0x3f3f, 0x3f3f, 0x3f3f, 0, 0, 0x0a08, 0xffff, 0x2ffb, 0x03ff, 0x0300, 0xffff, 0x0003, 0x000f,
+         0x0a0f, 0xf3e0},
+        {0, 0xc100, 0, 0, 0xffff, 0, 0, 0, 0xffff, 0xffff, 0xb838, 0xfcc8, 0xff00, 0, 0, 0},
+    };
+    struct opcode one;
+    if (!split(code, size, &one) || !(without[one.map][one.value >> 4] >> (one.value & 15) & 1))
+        return true;
+    unsigned operation = one.modrm >> 3 & 7, opcode = one.map << 8 | one.value;
+    if ((opcode & ~1u) == 0xf6 || opcode == 0xff) /* DIV, IDIV; CALL, PUSH, far JMP */
+        return one.modrm < 0xc0 || (opcode == 0xff ? operation > 1 && operation != 4 : operation > 5);
+    return has(&one, MODRM) && one.modrm < 0xc0 && opcode != 0x8d &&
+           opcode >> 4 != 0x11; /* LEA; hints, NOP */
+}
+
 /* CALL near, relative and indirect (volume 2, CALL). */
 bool is_call(const unsigned char *code, size_t size) {
     struct opcode one;
@@ -168,4 +186,14 @@ bool moves_link(const unsigned char *code, size_t size, bool *on_stack) {
                (word & 0xffa00000) == 0xf8000000 /* unscaled, before and after */;
     *on_stack = (word >> 5 & 31) == 31;
     return ((pair || one) && (word & 31) == 30) || (pair && (word >> 10 & 31) == 30);
+}
+
+/* ==== Both ==== */
+
+bool may_fault(enum architecture architecture, const unsigned char *code, size_t size) {
+    if (architecture == X86_64)
+        return may_fault_x86(code, size);
+    return architecture != ARM64 || size != 4 ||
+           ((word_of(code) & 0x1c000000) != 0x10000000 /* data processing with immediate operands */ &&
+            (word_of(code) & 0x0e000000) != 0x0a000000 /* and with registers */);
 }

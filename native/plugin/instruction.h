@@ -43,4 +43,8 @@ bool is_complete(const unsigned char *code, size_t size);
  * an instruction, and one more that finds the count 0. */
 bool repeats(const unsigned char *code, size_t size);
 
+/* Returns false only for instructions that end without an exception: they access no memory, and all code may
+ * execute them. */
+bool may_fault(enum architecture architecture, const unsigned char *code, size_t size);
+
 #endif

@@ -68,8 +68,8 @@ static enum architecture architecture;
 static struct task tasks[TASKS], copied[TASKS], unknown, *current = &unknown;
 static enum reason pending;
 
-/* Incremented before each instruction: in user mode and in the kernel, of them turns of REP, and the first
- * and last ones of user blocks. */
+/* Incremented before instructions: by those in user mode and in the kernel, of them turns of REP, and the
+ * first and last ones of user blocks that can be left inside. */
 static struct { uint64_t user, kernel, turns, firsts, lasts; } now, before;
 
 static uint64_t times[MOST_POINTS + FIRST_CALL], executed[MOST_POINTS + FIRST_CALL];
@@ -276,7 +276,8 @@ static bool switches(const unsigned char *code, size_t size) {
     return size == 7 && (memcmp(code, "\x48\x8b\xa6", 3) == 0 || memcmp(code, "\x48\x89\xa7", 3) == 0);
 }
 
-static void watch(struct qemu_plugin_insn *instruction, uint64_t address) {
+/* Returns whether something is done before the instruction. */
+static bool watch(struct qemu_plugin_insn *instruction, uint64_t address) {
     struct point *point = bsearch(&address, points, point_count, sizeof *points, compare);
     if (point)
         qemu_plugin_register_vcpu_insn_exec_cb(instruction, reached, QEMU_PLUGIN_CB_NO_REGS, point);
@@ -285,27 +286,31 @@ static void watch(struct qemu_plugin_insn *instruction, uint64_t address) {
                    switches(qemu_plugin_insn_data(instruction), qemu_plugin_insn_size(instruction))))
         qemu_plugin_register_vcpu_mem_cb(instruction, copies ? stored : switched, QEMU_PLUGIN_CB_NO_REGS,
                                          QEMU_PLUGIN_MEM_RW, NULL);
+    return point;
 }
 
-static void count_each_time(struct qemu_plugin_insn *instruction, uint64_t *counter) {
-    qemu_plugin_register_vcpu_insn_exec_inline(instruction, QEMU_PLUGIN_INLINE_ADD_U64, counter, 1);
+static void count_each_time(struct qemu_plugin_insn *instruction, uint64_t *counter, uint64_t number) {
+    qemu_plugin_register_vcpu_insn_exec_inline(instruction, QEMU_PLUGIN_INLINE_ADD_U64, counter, number);
 }
 
+/* Instructions that can't fault are counted together with the one that follows, before the first of them. */
 static void translated(struct qemu_plugin_tb *tb, size_t count) {
-    for (size_t i = 0; i < count; i++) {
-        struct qemu_plugin_insn *instruction = qemu_plugin_tb_get_insn(tb, i);
-        uint64_t address = qemu_plugin_insn_vaddr(instruction);
-        watch(instruction, address);
-        count_each_time(instruction, address >> 63 ? &now.kernel : &now.user);
-        if (address >> 63)
+    struct qemu_plugin_insn *begin = qemu_plugin_tb_get_insn(tb, 0);
+    bool user = !(qemu_plugin_insn_vaddr(begin) >> 63);
+    for (size_t i = count, number = 1; i-- > 0; number++) {
+        struct qemu_plugin_insn *one = qemu_plugin_tb_get_insn(tb, i);
+        struct qemu_plugin_insn *before = i ? qemu_plugin_tb_get_insn(tb, i - 1) : NULL;
+        if (user && architecture == X86_64 && repeats(qemu_plugin_insn_data(one), qemu_plugin_insn_size(one)))
+            count_each_time(one, &now.turns, 1);
+        if (!watch(one, qemu_plugin_insn_vaddr(one)) && before &&
+            !may_fault(architecture, qemu_plugin_insn_data(before), qemu_plugin_insn_size(before)))
             continue;
-        if (i == 0)
-            count_each_time(instruction, &now.firsts);
-        if (i == count - 1)
-            count_each_time(instruction, &now.lasts);
-        if (architecture == X86_64 &&
-            repeats(qemu_plugin_insn_data(instruction), qemu_plugin_insn_size(instruction)))
-            count_each_time(instruction, &now.turns);
+        count_each_time(one, user ? &now.user : &now.kernel, number);
+        if (user && i && i + number == count) { /* it can be left inside */
+            count_each_time(begin, &now.firsts, 1);
+            count_each_time(one, &now.lasts, 1);
+        }
+        number = 0;
     }
 }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /*
- * Reads the bytes of an instruction of x86_64 in hexadecimal from each line. Prints whether it is complete, and
- * whether REP repeats it.
+ * Reads the bytes of an instruction of x86_64 in hexadecimal from each line. Prints whether it is complete,
+ * whether REP repeats it, and whether it may fault; then whether it may as one of arm64, and of an
+ * architecture that is not known.
  */
 #include "instruction.h"
 
@@ -22,7 +23,9 @@ int main(void) {
     while (scanf("%63s", digits) == 1) {
         size_t size;
         unsigned char *code = bytes_of(digits, &size);
-        printf("%d %d\n", is_complete(code, size), repeats(code, size));
+        printf("%d %d %d %d %d\n", is_complete(code, size), repeats(code, size),
+               may_fault(X86_64, code, size), may_fault(ARM64, code, size),
+               may_fault(OTHER_ARCHITECTURE, code, size));
         free(code);
     }
     return 0;

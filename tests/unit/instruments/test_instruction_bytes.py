@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Instructions of x86_64 as the emulator's plugin splits them (native/plugin/instruction.c)."""
+"""Instructions as the emulator's plugin splits them, and which of them may fault (native/plugin/instruction.c)."""
 
 from __future__ import annotations
 
@@ -68,3 +68,33 @@ def test_string_operations_with_rep_are_repeated(feed: Feed) -> None:
     repeated = ("f3a4", "f348a5", "f2ae", "f3aa", "f366ab", "f3a6")
     others = ("a4", "f390", "f30f1efa", "f20f5ec1", "f3c3", "48a5")
     assert [line[2] for line in feed(*repeated, *others)] == ["1"] * 6 + ["0"] * 6
+
+
+ENDS_ALWAYS = {
+    "x86_64": (
+        *("4801d8", "01c8", "83c001", "39c8", "31c0", "4839d0", "21c8", "84c0", "a801", "4889e5", "89c8", "88c8"),
+        *("b801000000", "48b88877665544332211", "4863c1", "6bc003", "0fafc1", "488d0500100000", "8d0408"),
+        *("90", "6690", "0f1f4000", "f30f1efa", "4898", "4899", "c1e004", "d1e8", "d3e0", "f7d8", "f7e1", "ffc0"),
+        *("ffe0", "eb05", "e900000000", "7405", "0f8405000000", "0f44c1", "0f94c0", "0fb6c0", "0fbec0", "0fbae005"),
+        *("0fa4c105", "0fc8", "fc", "93"),
+    ),
+    "aarch64": ("0004008b", "00040091", "e00300aa", "000080d2", "00000090", "007c009b", "0008c09a"),
+}
+MAY_FAULT = {
+    "x86_64": (
+        *("488b00", "488900", "480300", "833801", "8400", "0fb600", "0f4401", "0f9400", "0fba2005", "0fbd00", "ff00"),
+        *("50", "58", "c3", "c9", "e800000000", "ffd0", "fff0", "ff20", "f7f1", "f7f9", "48f7f9", "f6f1", "a4"),
+        *("f3a4", "f348ab", "0f05", "0f0b", "cc", "cd80", "f4", "fa", "e4f4", "ee", "0f30", "0f32", "0f22d8", "0f01f8"),
+        *("0f3efa", "f20f58c1", "c5f858c1", "62f17c4858c1", "d8c1", "a10000000000000000", "48", "8b", "48cf", "0fa2"),
+    ),
+    "aarch64": ("000040f9", "000000f9", "fd7bbfa9", "010000d4", "000020d4", "0041383c", "0020201e", "4000"),
+}
+
+
+@pytest.mark.parametrize(("architecture", "column"), [("x86_64", 4), ("aarch64", 6)])
+def test_what_may_fault(feed: Feed, architecture: str, column: int) -> None:
+    for table, expected in ((ENDS_ALWAYS, "0"), (MAY_FAULT, "1")):
+        codes = table[architecture]
+        found = feed(*codes)
+        assert [code for code, line in zip(codes, found, strict=True) if line[column] != expected] == []
+        assert {line[8] for line in found} == {"1"}
