@@ -29,6 +29,7 @@ from swapstone.core.model.directories import mark_used, write_whole
 from swapstone.core.targets.agent_build import is_whole, sha256_of
 from swapstone.core.wire import encode_plan_header
 from swapstone.parts.vm.machine import guest, qemu
+from swapstone.parts.vm.machine.migration_stream import without_zeros
 from swapstone.parts.vm.machine.qemu import Guest, GuestEnd, GuestRun, LimitReached, Limits, Setup, boot
 from swapstone.parts.vm.machine.run_cache import digest_of
 
@@ -164,6 +165,8 @@ def save(setup: Setup, limits: Limits, state: Path) -> GuestRun | None:
             if run.end is GuestEnd.FINISHED:
                 raise SnapshotError from None
             return run
+    with contextlib.suppress(LookupError, ValueError):  # what another QEMU writes stays as it is
+        state.write_bytes(b"".join(without_zeros(state.read_bytes())))
     return None
 
 
