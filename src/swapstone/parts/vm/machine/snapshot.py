@@ -199,6 +199,7 @@ def restore(setup: Setup, limits: Limits, state: Path) -> GuestRun:
                 monitor = _Monitor(guest, ours)
                 monitor.wait_while("query-status", frozenset({"inmigrate"}))
                 monitor.execute("cont")
+                monitor.wait_for("the end of the connection")
             except LimitReached as stopped:
                 return guest.ended(stopped)
             except _ConnectionClosedError:
