@@ -282,7 +282,7 @@ def test_without_perf_and_valgrind_the_row_is_explained_by_counts_with_what_is_m
     result = swapstone(tmp_path, "explain", str(tmp_path / "r"), "cpu", "--only", "*", "--json", PATH=str(tools))
     found = json.loads(result.stdout)
     missing = {each["instrument"]: each["reason"] for each in found["measured"]["missing"]}
-    assert set(missing) == {"on-cpu", "off-cpu", "syscalls", "allocations", "hardware", "instructions"}
+    assert set(missing) == {"on-cpu", "syscalls", "allocations", "hardware", "instructions"}
     assert missing["on-cpu"] == "the command 'perf' is not installed"
     assert missing["instructions"] == "the command 'valgrind' is not installed"
     assert {each["instrument"] for each in found["measured"]["costs"]} >= {"reference", "pages", *missing}

@@ -11,10 +11,12 @@ import pytest
 from swapstone.core.model.profile import KERNEL, OWN_OBJECT, Frame
 from swapstone.core.report.render import terminal
 from swapstone.parts.explain.explanation.by_function import function_text
+from swapstone.parts.explain.explanation.measured_tables import count_rows
 from swapstone.parts.explain.explanation.profile_formats import FAULTING
 from swapstone.parts.explain.explanation.row_answer import explain_measurements as explain
 from swapstone.parts.explain.explanation.row_answer import named
 from swapstone.parts.explain.model.explanation import (
+    UNSAMPLED,
     Explanation,
     InstrumentResult,
     MissingInstrument,
@@ -368,3 +370,71 @@ def test_names_from_outside_are_made_visible() -> None:
         " ".join(cell for each in summary_of(found, ()).ledger for cell in each),
     ):
         assert "\x1b" not in text and "f\\x1b[31m" in text
+
+
+def test_partial_counts_are_lower_bounds_and_compared_as_such() -> None:
+    chance = random.Random(5)
+    sides = ((drawn(chance, {OWN: 1.0}), [1e6] * 10), (drawn(chance, {OWN: 0.3, READ: 0.7}), [3e6] * 10))
+    name = ("system calls", "read")
+    for partial, text in (
+        (CANDIDATE, "at least 900 read per operation (other variant: 3)"),
+        (BASE, ""),
+        ("", "900 read per operation (other variant: 3)"),
+    ):
+        runs = [
+            msgspec.structs.replace(each, partial=each.variant == partial)
+            for each in counted("syscalls", {name: 3.0}, {name: 900.0})
+        ]
+        found = explain(row(*sides, *runs))
+        assert found.evidence == ((text,) if text else ())
+        (count,) = (each for each in found.counts if each.name == "read")
+        assert count.least == (partial == BASE, partial == CANDIDATE)
+        (line,) = (each for each in count_rows(found.counts) if each[1] == "read")
+        bound = [
+            f"{'at least ' if least else ''}{value}" for least, value in zip(count.least, ("3", "900"), strict=True)
+        ]
+        assert list(line[2:4]) == bound and (line[4] == "not counted to the end") == bool(partial)
+
+
+def test_time_in_the_kernel_that_was_not_sampled_has_counts_beside_it() -> None:
+    chance = random.Random(6)
+    sides = ((drawn(chance, {OWN: 1.0}), [1e6] * 10), (drawn(chance, {OWN: 0.3, (UNSAMPLED,): 0.7}), [3e6] * 10))
+    name = ("system calls", "getppid")
+    found = explain(row(*sides, *counted("syscalls", {name: 0.0}, {name: 900.0})))
+    assert ": unsampled code (kernel) takes " in found.sentence
+    assert "What these counts of an operation cost is not known: 900 getppid (other variant: 0)." in found.unknown
+
+
+def unprofiled(wall: float, user: float) -> RowMeasurements:
+    """Return a row without perf: the kernel's counts of processor time, and waits that were sampled."""
+    seen = row(([{OWN: 1}], [1e6]), ([{OWN: 1}], [wall]), metric="wall")
+    times = ((BASE, 1e6, 1e6, 1), (CANDIDATE, wall, user, 9))
+    sides = [reference(name, [whole] * 8, [spent] * 8, user=spent, system=0.0) for name, whole, spent, _ in times]
+    more = tuple(
+        result("off-cpu", name, elapsed=elapsed([{SLEEP: times_waited}] * 4, spent))
+        for name, _, spent, times_waited in times
+    )
+    missing = (MissingInstrument(instrument="on-cpu", reason="the command 'perf' is not installed"),)
+    return msgspec.structs.replace(seen, references=(sides[0], sides[1]), runs=more, missing=missing)
+
+
+def test_without_perf_waits_are_named_and_processor_time_is_not() -> None:
+    found = explain(unprofiled(5e6, 1e6))
+    assert ": nanosleep (system call)" in found.sentence and " waits " in found.sentence
+    assert found.time is not None and found.time.samples == (0, 0)
+    busy = explain(unprofiled(5e6, 5e6))
+    assert busy.sentence.endswith(
+        ": which function accounts for it is not known: on-cpu is unavailable: the command 'perf' is not installed."
+    )
+    bare = unprofiled(5e6, 1e6)
+    sides = [
+        reference(each.variant, [time] * 8, [1e6] * 8) for each, time in zip(bare.references, (1e6, 5e6), strict=True)
+    ]
+    assert explain(msgspec.structs.replace(bare, references=(sides[0], sides[1]))).time is None
+
+
+def test_a_limit_of_both_variants_is_one_line() -> None:
+    seen = row(([{OWN: 1}], [1e6]), ([{OWN: 1}], [2e6]))
+    notes = [result("syscalls", name, notes=("2 records were lost",)) for name in (BASE, CANDIDATE)]
+    found = explain(msgspec.structs.replace(seen, runs=(*seen.runs, *notes)))
+    assert "syscalls on glibc and musl: 2 records were lost." in found.unknown

@@ -65,6 +65,8 @@ def test_runs_end_with_the_plan_the_samples_or_the_time(monkeypatch: pytest.Monk
         (RunPlan(8, 1), 6.5, FEW_RUNS),  # three in half a minute would have no interval
         (RunPlan(8, 1), 25.0, 3),
         (RunPlan(3, 3), 16.0, 2),  # divided into parts
+        (RunPlan(4, 2, 8.0), 9.0, 3),  # parts of fewer runs would have no interval
+        (RunPlan(1, 8, 8.0), 9.0, 1),
     ],
 )
 def test_few_runs_get_more_time(monkeypatch: pytest.MonkeyPatch, planned: RunPlan, run_s: float, runs: int) -> None:

@@ -23,7 +23,7 @@ def here() -> None:
 
 
 def findings(**absent: MissingRequirement) -> dict[str, Finding]:
-    probes = dict.fromkeys(("perf", "names", "tracepoints", "strace", "probes", "valgrind"), here)
+    probes = dict.fromkeys(("perf", "user", "names", "tracepoints", "strace", "probes", "valgrind"), here)
     found = instrument_findings(**{**probes, **{name: lambda one=one: one for name, one in absent.items()}})  # type: ignore[misc]
     return {finding.name.removeprefix("explain "): finding for finding in found}
 
@@ -35,15 +35,19 @@ def test_where_all_is_there_nothing_is_missing() -> None:
 
 
 def test_a_locked_kernel_takes_profiles_away_and_says_what_would_allow_them() -> None:
-    found = findings(perf=LOCKED, tracepoints=LOCKED, probes=LOCKED)
-    assert {name for name, finding in found.items() if finding.state is State.MISSING} == {
-        "on-cpu",
-        "off-cpu",
-        "allocations",
-    }
+    found = findings(perf=LOCKED, user=LOCKED, tracepoints=LOCKED, probes=LOCKED)
+    assert {name for name, finding in found.items() if finding.state is State.MISSING} == {"on-cpu", "allocations"}
     assert found["on-cpu"].meaning == f"explain has no profile of processor time and names no function: {LOCKED.reason}"
     assert found["off-cpu"].remedy == LOCKED.remedy
     assert (found["syscalls"].state, found["syscalls"].found) == (State.NOISY, "strace")
+    sampled = f"threads are sampled in /proc, by system call and without callers: {LOCKED.reason}"
+    assert (found["off-cpu"].state, found["off-cpu"].meaning) == (State.NOISY, sampled)
+
+
+def test_an_ordinary_user_has_profiles_of_user_code() -> None:
+    found = findings(perf=LOCKED)["on-cpu"]
+    assert (found.state, found.found) == (State.NOISY, "user code")
+    assert found.meaning == f"time in the kernel has no functions: {LOCKED.reason}"
 
 
 def test_without_tracepoints_and_strace_no_calls_are_counted() -> None:

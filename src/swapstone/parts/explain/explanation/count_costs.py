@@ -72,9 +72,13 @@ class Sides:
         """Return two values, the slower variant's first."""
         return (baseline, candidate) if self.swapped else (candidate, baseline)
 
+    def bound(self, count: Count) -> str:
+        """Return the words before a count of the slower variant: those of a lower bound, or none."""
+        return "at least " if count.least[not self.swapped] else ""
+
     def counted(self, count: Count | None) -> tuple[float, float] | None:
-        """Return a count of both variants, the slower variant's first; None unless both were counted."""
-        if count is None or count.baseline is None or count.candidate is None:
+        """Return a count of both variants, the slower variant's first; None unless both were counted, the faster one's to the end."""
+        if count is None or count.baseline is None or count.candidate is None or count.least[self.swapped]:
             return None
         return self.order(count.baseline, count.candidate)
 
@@ -100,6 +104,9 @@ def counts_of(seen: RowMeasurements) -> tuple[Count, ...]:
                 if instrument in used and (group not in NEVER_EMPTY or (reference.variant, group) in always)
             }
         )
+    partial = [
+        {run.instrument for run in seen.runs if run.partial and run.variant == side.variant} for side in seen.references
+    ]
     ways = {any((side.variant, group) in always for group in NEVER_EMPTY) for side in seen.references}
     for group, name in dict.fromkeys([*sides[0], *sides[1]]):
         if len(ways) > 1 and group == "instructions" and name != "all":
@@ -108,7 +115,17 @@ def counts_of(seen: RowMeasurements) -> tuple[Count, ...]:
             side.get((group, name), 0.0 if group in known else None) for side, known in zip(sides, groups, strict=True)
         )
         interval = _count_interval(seen, group, name, base, candidate)
-        found.append(Count(group=group, name=name, baseline=base, candidate=candidate, interval=interval))
+        least = tuple(any((instrument, group) in gives for instrument in side) for side in partial)
+        found.append(
+            Count(
+                group=group,
+                name=name,
+                baseline=base,
+                candidate=candidate,
+                interval=interval,
+                least=(least[0], least[1]),
+            )
+        )
     return tuple(sorted(found, key=lambda count: (-distance(count), count.group, count.name)))
 
 
@@ -167,7 +184,9 @@ def evidence(seen: RowMeasurements, counts: Sequence[Count], split: TimeSplit) -
             else 0.0
         )
         share = share or costs.of(count) * (more - less) / more
-        found.append((share, f"{amount(more)} {_unit(count)} per operation (other variant: {amount(less)})"))
+        found.append(
+            (share, f"{sides.bound(count)}{amount(more)} {_unit(count)} per operation (other variant: {amount(less)})")
+        )
     for each in calls(counts):
         more, less = sides.order(each.baseline, each.candidate)
         if _is_more(more, less):

@@ -10,7 +10,7 @@ from swapstone.core.model.number_text import ratio
 from swapstone.parts.explain.explanation.amounts import amount, duration
 from swapstone.parts.explain.explanation.count_costs import distance
 from swapstone.parts.explain.explanation.time_split import run_of
-from swapstone.parts.explain.model.explanation import RECORDED_SWITCHES, Count, EvidenceTable, RowMeasurements
+from swapstone.parts.explain.model.explanation import Count, EvidenceTable, RowMeasurements
 from swapstone.parts.explain.model.variant_label import short_label
 
 INSTRUCTIONS = "instructions"
@@ -42,6 +42,8 @@ def ratio_of(count: Count) -> str:
     """Return candidate / baseline as text: ``only candidate`` where the baseline has none."""
     if count.baseline is None or count.candidate is None:
         return "not counted on one side"
+    if any(count.least):
+        return "not counted to the end"
     if not count.baseline or not count.candidate:
         return (
             "equal" if count.baseline == count.candidate else f"only {'candidate' if count.candidate else 'baseline'}"
@@ -55,15 +57,16 @@ def count_rows(counts: Sequence[Count]) -> Rows:
     whole = [
         count
         for count in counts
-        if count.group not in {"calls", MEMORY, RECORDED_SWITCHES}
-        and (count.group != INSTRUCTIONS or count.name == "all")
+        if count.group not in {"calls", MEMORY} and (count.group != INSTRUCTIONS or count.name == "all")
     ]
     return tuple(
         (
             count.group,
             count.name,
-            "" if count.baseline is None else amount(count.baseline),
-            "" if count.candidate is None else amount(count.candidate),
+            *(
+                "" if value is None else f"{'at least ' if least else ''}{amount(value)}"
+                for value, least in zip((count.baseline, count.candidate), count.least, strict=True)
+            ),
             ratio_of(count),
         )
         for count in [each for each in whole if distance(each) > 0.02][:MOST_COUNTS]

@@ -26,10 +26,19 @@ from swapstone.parts.explain.explanation.count_costs import (
 )
 from swapstone.parts.explain.explanation.measured_tables import measured_tables
 from swapstone.parts.explain.explanation.remedy_gaps import remedy_text
+from swapstone.parts.explain.explanation.surroundings import (
+    NEITHER,
+    READY,
+    part_differences,
+    processor_limits,
+    surrounding_lines,
+)
 from swapstone.parts.explain.explanation.time_split import TimeSplit, split_problem, time_split
 from swapstone.parts.explain.model.explanation import (
     EXCLUDED,
     HARDWARE,
+    UNSAMPLED,
+    UNSAMPLED_USER,
     Count,
     Explanation,
     RowMeasurements,
@@ -43,13 +52,16 @@ DRIFT = 0.15
 LEAST_NAMELESS = 0.05
 """Share of the difference in code without a name that is stated."""
 
+_MOST = 0.8
+"""Share of the difference without a processor that is the answer, if what keeps processors from threads differs."""
+
 _LEAST_RATIO = 1.2
 """Of counts that differ, where no profile shows their cost."""
 
 _LARGEST_RATIO = 1e9
 """Larger ratios only occur in forged evidence."""
 
-_LIMITS = ("lost", "strace", "wanted", "cachegrind", "recorded no event")
+_LIMITS = ("lost", "strace", "refuses", "wanted", "cachegrind", "recorded no event")
 """Words of those notes of instruments that are limits: something was not measured, or by other means."""
 
 
@@ -88,7 +100,15 @@ def explain_measurements(seen: RowMeasurements) -> Explanation:
         remedies=None if seen.remedies is None else tuple(map(remedy_text, seen.remedies)),
         differs=seen.differs,
         no_result=seen.no_result,
+        surroundings=surrounding_lines(seen, counts) if seen.differs or _differ_now(seen) else (),
     )
+
+
+def _differ_now(seen: RowMeasurements) -> bool:
+    """Return whether the medians of the runs without an instrument differ, with the time in which threads had no processor."""
+    values = reference_values(seen, seen.ledger_metric)
+    made = None if values is None else median_contrast(values, AGAINST_BASELINE, MEDIANS_ALPHA, ratio=False).interval
+    return made is not None and not made.low <= 0 <= made.high
 
 
 def named(explanation: Explanation) -> tuple[str, ...]:
@@ -121,14 +141,23 @@ def _sentence(seen: RowMeasurements, time: TimeByFunction | None) -> str:
             )
         decided = "has no result, and its runs now decide" if seen.no_result else "decides"
         return f"There is nothing to explain: the record {decided} {medians}."
+    late = ""
+    if _ready_share(seen, time) >= _MOST and processor_limits(seen):
+        share = percent(_ready_share(seen, time))
+        late = f"{share} of the difference is time ready without a processor, {_who_had_it(seen)}"
     if time is None:
-        return f"Which function accounts for the difference of {place.workload} is not known: {_no_time(seen)}."
+        unknown = f"Which function accounts for the difference of {place.workload} is not known: {_no_time(seen)}."
+        return f"{place.workload}, {candidate} against {baseline}: {late}." if late else unknown
     start = (
         f"{place.workload} takes {duration(time.recorded[1])} ({time.metric}) with {candidate} instead of "
         f"{duration(time.recorded[0])} with {baseline}{_ratio(seen)}"
     )
+    if late:
+        return f"{start}: {late}."
     if time.interval is not None and time.interval[0] <= 0 <= time.interval[1]:
         return f"{start}: which function accounts for it is not known, because the runs now show no difference."
+    if any(Frame(symbol=one.symbol, object=one.object) == UNSAMPLED_USER for one in time.functions[: time.leading]):
+        return f"{start}: which function accounts for it is not known: {_no_time(seen)}."
     return answer(start, time)
 
 
@@ -173,10 +202,17 @@ def _unknown(seen: RowMeasurements, counts: Sequence[Count], split: TimeSplit | 
         if problem := split_problem(seen):
             yield f"The profile is refused: {problem}."
     else:
+        whole = split.functions.total.difference
+        unsampled = (one for one in split.functions.frames if one.frame in {UNSAMPLED, UNSAMPLED_USER})
+        if seen.differs and whole and sum(one.own.difference for one in unsampled) / whole >= LEAST_SHARE:
+            yield _uncosted(seen, common_counts(counts))
         yield from _of_split(seen, split)
+    limits: dict[tuple[str, str], list[str]] = {}
     for run in seen.runs:
         if notes := [note for note in run.notes if any(word in note for word in _LIMITS)]:
-            yield f"{run.instrument} on {short_label(run.variant)}: {'; '.join(notes)}."
+            limits.setdefault((run.instrument, "; ".join(notes)), []).append(short_label(run.variant))
+    for (instrument, text), variants in limits.items():
+        yield f"{instrument} on {' and '.join(variants)}: {text}."
 
 
 def _uncosted(seen: RowMeasurements, counts: Sequence[Count]) -> str:
@@ -189,11 +225,14 @@ def _uncosted(seen: RowMeasurements, counts: Sequence[Count]) -> str:
     least = [
         each
         for each in counts
-        if (pair := sides.counted(each)) and pair[0] >= _LEAST_RATIO * pair[1] and not is_undecided(each)
+        if (pair := sides.counted(each))
+        and pair[0] >= _LEAST_RATIO * pair[1]
+        and amount(pair[0]) != amount(pair[1])
+        and not is_undecided(each)
     ]
     least.sort(key=lambda each: -distance(each))
     texts = [
-        f"{amount(pair[0])} {each.name} (other variant: {amount(pair[1])})"
+        f"{sides.bound(each)}{amount(pair[0])} {each.name} (other variant: {amount(pair[1])})"
         for each in least[:3]
         if (pair := sides.counted(each))
     ]
@@ -212,9 +251,7 @@ def _of_split(seen: RowMeasurements, split: TimeSplit) -> Iterator[str]:
             f"{duration(abs(recorded))}: the machine or its load has changed. The shares are of the runs now."
         )
     if abs(ready) >= LEAST_SHARE * abs(now):
-        who = processor_taken(seen, Sides(ready < 0, abs(ready)))
-        taken = f"taken by {who}" if who else "and it is not known who had it"
-        yield f"{signed(ready)} is time ready without a processor, {taken}; the shares are of the rest."
+        yield f"{signed(ready)} is time ready without a processor, {_who_had_it(seen)}; the shares are of the rest."
     if split.interval is None:
         yield "The shares have no intervals: the measurements of several runs were not kept apart, or there were too few runs."
     elif not split.is_decided:
@@ -227,6 +264,28 @@ def _of_split(seen: RowMeasurements, split: TimeSplit) -> Iterator[str]:
     if abs(nameless) >= LEAST_NAMELESS:
         yield f"{percent(nameless)} of the difference is in code without a name."
     yield from split.notes
+
+
+def _ready_share(seen: RowMeasurements, time: TimeByFunction | None) -> float:
+    """Return the share of the difference in which threads were ready without a processor; 0 if it is not known."""
+    parts = part_differences(seen)
+    ready = parts.pop(READY, 0.0) if NEITHER in parts else 0.0
+    whole = sum(parts.values())
+    if time is not None:
+        ready = time.ready[1] - time.ready[0]
+        whole = ready + time.measured[1] - time.measured[0]
+    return ready / whole if whole else 0.0
+
+
+def _who_had_it(seen: RowMeasurements) -> str:
+    """Return why threads had no processor: first by what differs between variants that took turns, which other programs do not."""
+    if limits := processor_limits(seen):
+        return f"consistent with {' '.join(limits).rstrip('.')}"
+    base, candidate = (dict(each.metrics).get(seen.ledger_metric, 0.0) for each in seen.references)
+    who = processor_taken(seen, Sides(base > candidate, 0.0))
+    taken = f"taken by {who}" if who else "and it is not known who had it"
+    read = all(each.surroundings for each in seen.references)
+    return f"{taken}, while the variants took turns with equal quotas, priorities and processors" if read else taken
 
 
 def _is_nameless(frame: Frame) -> bool:

@@ -24,6 +24,8 @@ from swapstone.core.stats.mean_ratio import student_quantile
 from swapstone.parts.explain.explanation.profile_formats import aligned, have_other_libraries, waiting_stack
 from swapstone.parts.explain.model.explanation import (
     NO_PROCESSOR_FRAME,
+    UNSAMPLED,
+    UNSAMPLED_USER,
     ElapsedTime,
     InstrumentResult,
     Reference,
@@ -45,6 +47,9 @@ LEAST_RUNS = 4
 _SEED = 20  # fixed: the same evidence has the same intervals
 _LEAST_SHARE, _MOST_FUNCTIONS = 0.01, 200
 """Of the functions that get intervals."""
+
+_COUNTED = 1_000_000
+"""Samples of a profile of counted time, whose counting error is none."""
 
 TICK_NS = 1e7
 """The kernel divides processor time into user and system time by what ran at its ticks. With CONFIG_HZ=100 a tick takes 10 ms; most
@@ -167,27 +172,42 @@ def time_split(seen: RowMeasurements) -> TimeSplit | None:
         ready=ready,
         waits={one.frame: one.inclusive.difference for one in waits.frames},
         interval=whole,
-        samples=(before.running.samples, after.running.samples),
+        samples=(_sampled(before.running), _sampled(after.running)),
         notes=tuple(dict.fromkeys(notes)),
         other_libraries=have_other_libraries(before.running, after.running),
     )
 
 
 def _measured(seen: RowMeasurements, reference: Reference) -> _Side | None:
-    """Return what was measured of one side; None without an on-CPU profile."""
+    """Return what was measured of one side; None without an on-CPU profile, and without waits in its place."""
     on_cpu, off_cpu = (run_of(seen, instrument, reference.variant) for instrument in ("on-cpu", "off-cpu"))
-    if on_cpu is None or on_cpu.profile is None:
+    elapsed = off_cpu.elapsed if off_cpu is not None and seen.ledger_metric == WALL else None
+    running = on_cpu.profile if on_cpu is not None else None if elapsed is None else _unsampled(reference)
+    if running is None:
         return None
     if seen.ledger_metric != WALL:
-        return _Side(reference, on_cpu.profile, None, None)
-    elapsed = off_cpu.elapsed if off_cpu is not None else None
+        return _Side(reference, running, None, None)
     if elapsed is not None and elapsed.most_threads > 1 and not elapsed.cpu_ns:
         elapsed = None  # of a version that did not store how much of it one thread ran alone
     waits = None if elapsed is None else _with_ready(elapsed)
     if waits is None or not waits.total:
         runs = (ProfileRun(samples=0, weights=((0, 1.0),)),) * (len(elapsed.runs) if elapsed else 0)
         waits = Profile.of({(NO_STACK,): 1.0}, kind="off-cpu", unit="ns", operations=1.0, runs=runs)
-    return _Side(reference, on_cpu.profile, waits, elapsed)
+    return _Side(reference, running, waits, elapsed)
+
+
+def _sampled(profile: Profile) -> int:
+    return 0 if UNSAMPLED_USER in profile.frames else profile.samples
+
+
+def _unsampled(reference: Reference) -> Profile | None:
+    """Return a profile of the processor time that the kernel counted in user mode and in itself; None if that is not known."""
+    metrics = dict(reference.metrics)
+    times = ((UNSAMPLED_USER, metrics.get("user", 0.0)), (UNSAMPLED, metrics.get("system", 0.0)))
+    spent: dict[tuple[Frame, ...], float] = {(frame,): each for frame, each in times if each > 0}
+    run = ProfileRun(samples=_COUNTED, weights=tuple(enumerate(spent.values())))
+    facts = {"kind": "on-cpu", "unit": "ns", "operations": 1.0, "runs": (run,) * reference.runs}
+    return Profile.of(spent, **facts) if spent and "system" in metrics else None
 
 
 def _with_ready(elapsed: ElapsedTime) -> Profile:

@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
+import msgspec
+
 from swapstone.core.model import (
     IDLE,
     Comparison,
@@ -24,14 +26,35 @@ from swapstone.core.model import (
 )
 from swapstone.core.model.temporary_folder import TemporaryFolder
 from swapstone.core.run.prepare import Prepared
-from swapstone.core.run.subject import TrialSpec
+from swapstone.core.run.subject import TrialSpec, whole_environment
 from swapstone.core.run.variant_program import Program
 from swapstone.core.targets import Target, TargetError, driver_of, find_target_kind
 from swapstone.core.wire import AgentAnswer, TrialRequest, decode_workload_report
-from swapstone.parts.explain.instruments import hardware, heap, instructions, offcpu, oncpu, pages, syscalls, waits
+from swapstone.parts.explain.explanation.surroundings import (
+    COUNTED,
+    NEITHER,
+    NONE,
+    OBSERVED,
+    READY,
+    STOPS,
+    read_counts,
+    read_surroundings,
+)
+from swapstone.parts.explain.instruments import (
+    hardware,
+    heap,
+    instructions,
+    offcpu,
+    oncpu,
+    pages,
+    requirements,
+    syscalls,
+    waits,
+)
 from swapstone.parts.explain.instruments.traced_run import ReferenceRuns, Region, Tracee
 from swapstone.parts.explain.model.explanation import (
     COUNTERS,
+    SURROUNDINGS,
     Amount,
     InstrumentCost,
     InstrumentResult,
@@ -61,6 +84,9 @@ REFERENCE = "reference"
 MIN_REFERENCES, MAX_REFERENCES = 8, 24
 """Number of reference runs of each variant."""
 
+FEW_REFERENCES = 4
+"""The minimum for a user whom the kernel refuses its samples, and who gets an answer sooner."""
+
 REFERENCE_BUDGET_S = 16.0
 """More than the minimum are made if all of them take no longer than this."""
 
@@ -70,10 +96,11 @@ KEPT = ("wall", "cpu", *COUNTERS)
 
 @dataclasses.dataclass(frozen=True)
 class ReferenceRun:
-    """A run without an instrument: medians by metric name, the mapped objects, and the duration with start and end."""
+    """A run without an instrument: medians by metric name, the mapped objects, the surroundings, and the duration with start and end."""
 
     metrics: Mapping[str, float]
     objects: tuple[str, ...]
+    surroundings: Mapping[str, str] = dataclasses.field(default_factory=dict)
     took_s: float = 0.0
 
 
@@ -84,6 +111,11 @@ Made = TypeVar("Made")
 def unchanged(request: TrialRequest) -> TrialRequest:
     """Return a request without a change."""
     return request
+
+
+def observed(request: TrialRequest) -> TrialRequest:
+    """Return a request that also reads the surroundings of its process."""
+    return msgspec.structs.replace(request, observe=tuple(dict.fromkeys((*request.observe, *OBSERVED))))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -137,9 +169,10 @@ def run_instruments(
     """
     runs: list[list[ReferenceRun]] = [[], []]
     start = time.monotonic()
-    _run_plain(pair, runs, range(MIN_REFERENCES // 2), MIN_REFERENCES, notify)
-    references = references_for((time.monotonic() - start) / (MIN_REFERENCES // 2))
-    _run_plain(pair, runs, range(MIN_REFERENCES // 2, references // 2), references, notify)
+    least = MIN_REFERENCES if requirements.missing_perf() is None else FEW_REFERENCES
+    _run_plain(pair, runs, range(least // 2), least, notify)
+    references = references_for((time.monotonic() - start) / (least // 2), least)
+    _run_plain(pair, runs, range(least // 2, references // 2), references, notify)
     medians = [_medians(each) for each in runs]
     found: list[InstrumentResult] = []
     missing: list[MissingInstrument] = []
@@ -175,6 +208,10 @@ def run_instruments(
                 for name in KEPT
                 if all(name in run.metrics for run in each)
             ),
+            surroundings=tuple(
+                (name, tuple(dict.fromkeys(run.surroundings.get(name, NONE) for run in each)))
+                for name in dict.fromkeys(name for run in each for name in run.surroundings)
+            ),
         )
         for variant, reference, each in zip(pair, medians, runs, strict=True)
     ]
@@ -192,13 +229,14 @@ def run_instruments(
     )
 
 
-def references_for(seconds: float) -> int:
+def references_for(seconds: float, least: int = MIN_REFERENCES) -> int:
     """Return the number of reference runs of each variant: an even number.
 
     Args:
         seconds: duration of one run of both variants.
+        least: the smallest number.
     """
-    return max(MIN_REFERENCES, min(MAX_REFERENCES, 2 * int(REFERENCE_BUDGET_S / seconds / 2)))
+    return max(least, min(MAX_REFERENCES, 2 * int(REFERENCE_BUDGET_S / seconds / 2)))
 
 
 def _run_plain(
@@ -208,7 +246,7 @@ def _run_plain(
     for number in numbers:
         notify(f"running both variants without an instrument, {number + 1} of {of}")
         for side, variant in zip(runs, pair, strict=True):
-            side.append(_retried(functools.partial(variant.run, number, unchanged), TargetError))
+            side.append(_retried(functools.partial(variant.run, number, observed), TargetError))
 
 
 def _medians(runs: Sequence[ReferenceRun]) -> dict[str, float]:
@@ -226,7 +264,8 @@ def _measured(
     """Measure one variant."""
     with TemporaryFolder("explain") as folder:
         longest_s = max(run.took_s for run in runs)
-        reference = ReferenceRuns(medians, runs[0].objects, variant.preload, Path(folder), longest_s, notify)
+        brief = requirements.missing_perf() is not None
+        reference = ReferenceRuns(medians, runs[0].objects, variant.preload, Path(folder), longest_s, notify, brief)
         return measure(variant.tracee, reference)
 
 
@@ -249,6 +288,10 @@ def _counters(variant: RowVariant, medians: Mapping[str, float]) -> InstrumentRe
             value=medians[name] / variant.tracee.operations,
         )
         for name, words in COUNTERS.items()
+        if name in medians
+    ) + tuple(
+        Amount(group=SURROUNDINGS, name=words, value=medians[name] / variant.tracee.operations)
+        for name, words in COUNTED.items()
         if name in medians
     )
     return InstrumentResult(
@@ -371,6 +414,16 @@ def _reference_run(region: Region, medians: Mapping[str, float], answer: AgentAn
     known = [each * 1e3 for each in times if each is not None]
     # How the kernel divides the processor time, in ns, and the sum of both.
     spent = {**dict(zip(names, known, strict=True)), "counted": sum(known)} if len(known) == len(names) else {}
+    ran, waited, took = (facts.get(name) for name in ("main_cpu_ns", "run_delay_ns", "wall_ns"))
+    if (
+        spent
+        and took
+        and ran
+        and waited is not None
+        and ran >= _MOSTLY * spent["counted"]
+        and region is not Region.DRIVEN
+    ):
+        spent |= {NEITHER: max(0.0, took - spent["counted"]), READY: float(waited)}  # of a program with one thread
     if region is Region.PROGRAM:
         return ReferenceRun({**medians, **spent}, answer.objects)
     if region is Region.PASSES:
@@ -400,6 +453,8 @@ def _runnable(
     if region is Region.PASSES and not (isinstance(origin, Source) and origin.harness):
         raise UnavailableError(f"{subject.workload.name} does not mark the begin and end of its work.")
 
+    stops: list[int] = []
+
     def spec(number: int) -> TrialSpec:
         return TrialSpec(
             identity=f"explain-{number}",
@@ -422,8 +477,20 @@ def _runnable(
             )
         samples = outcome.judgement.measured.samples
         medians = {sample.metric: statistics.median(sample.values) for sample in samples}
-        made = _reference_run(region, medians, outcome.answer)
-        return dataclasses.replace(made, took_s=time.monotonic() - start)
+        made, texts = _reference_run(region, medians, outcome.answer), dict(outcome.answer.observed)
+        counts = read_counts(texts)
+        stops.append(counts.pop(STOPS, 0))  # of all runs so far
+        if len(stops) > 1 and stops[-1] >= stops[-2]:
+            counts[STOPS] = stops[-1] - stops[-2]
+        objects = [
+            path for path in outcome.answer.objects if path != program.path and path not in program.recipe.preload
+        ]
+        return dataclasses.replace(
+            made,
+            metrics={**made.metrics, **(counts if region is Region.PROGRAM else {})},
+            surroundings=read_surroundings(texts, objects, whole_environment(program.recipe)),
+            took_s=time.monotonic() - start,
+        )
 
     operations = run(0, unchanged).metrics["operations"] if region is Region.PASSES else 1.0
     symbols = None

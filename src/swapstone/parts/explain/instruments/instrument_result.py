@@ -15,8 +15,8 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 
 from swapstone.core.model.profile import Frame, Profile, ProfileRun
 from swapstone.parts.explain.instruments import requirements
-from swapstone.parts.explain.instruments.perf import Recording, record, require_kernel_samples
-from swapstone.parts.explain.instruments.traced_run import ReferenceRuns, Region, Tracee
+from swapstone.parts.explain.instruments.perf import Recording, record
+from swapstone.parts.explain.instruments.traced_run import BRIEF_S, ReferenceRuns, Region, Tracee
 from swapstone.parts.explain.model.explanation import Amount, ElapsedTime, InstrumentResult
 
 
@@ -101,7 +101,7 @@ RUNS = 8
 MOST_RUNS = 60
 
 BUDGET_S = 30.0
-"""After this time no run of an instrument and a variant is begun, if there are `FEW_RUNS`."""
+"""After this time no run of an instrument and a variant is begun, if there are `FEW_RUNS`, or as many parts of runs."""
 
 MOST_S = 60.0
 """After this time none is begun in any case: on a busy machine the start of perf may take longer than all the rest."""
@@ -118,10 +118,11 @@ _START_S = 0.5
 
 @dataclasses.dataclass(frozen=True)
 class RunPlan:
-    """How often to run, and into how many parts of equal length each run is divided."""
+    """How often to run, into how many parts of equal length each run is divided, and the time after which no more is begun."""
 
     runs: int
     parts: int
+    budget_s: float = BUDGET_S
 
 
 def planned_runs(
@@ -144,8 +145,9 @@ def planned_runs(
         busy = reference.metrics.get("cpu", 0.0) / reference.wall_ns if reference.wall_ns else 0.0
         wanted = max(RUNS, min(MOST_RUNS, math.ceil(samples / max(1.0, busy * run_s * rate_hz))))
     read_s = _switches(tracee, reference, run_s) * _SWITCH_S if switches else 0.0
-    runs = max(1, min(wanted, int(BUDGET_S / (2 * run_s + read_s + _START_S))))
-    return RunPlan(runs, 1 if runs >= FEW_RUNS else math.ceil(RUNS / runs))
+    budget_s = BRIEF_S if reference.brief else BUDGET_S
+    runs = max(1, min(wanted, int(budget_s / (2 * run_s + read_s + _START_S))))
+    return RunPlan(runs, 1 if runs >= FEW_RUNS else math.ceil(RUNS / runs), budget_s)
 
 
 def _switches(tracee: Tracee, reference: ReferenceRuns, run_s: float) -> float:
@@ -168,7 +170,7 @@ def repeat(plan: RunPlan, enough: Callable[[], bool] = lambda: True) -> Iterator
         yield made
         made += 1
         spent = time.monotonic() - start
-        if spent > BUDGET_S and (plan.parts > 1 or made >= FEW_RUNS or spent > MOST_S):
+        if spent > plan.budget_s and (made * plan.parts >= FEW_RUNS or spent > MOST_S):
             break
 
 
@@ -181,6 +183,7 @@ def recordings(
     plan: RunPlan,
     runs: RecordedRuns,
     enough: Callable[[], bool] = lambda: True,
+    kernel: bool = True,
 ) -> Iterator[tuple[int, Recording]]:
     """Record one run after another.
 
@@ -192,6 +195,7 @@ def recordings(
         plan: how many runs.
         runs: to which each recording is added.
         enough: whether there are enough samples.
+        kernel: whether the kernel is sampled, too.
 
     Yields:
         The number of the recording's first part among the parts of all runs, and the recording.
@@ -201,8 +205,7 @@ def recordings(
         UserError: a run failed.
     """
     for number in repeat(plan, enough):
-        recording = record(tracee, options, reference, mapped=reference.objects)
-        require_kernel_samples(recording.events, kind)
+        recording = record(tracee, options, reference, mapped=reference.objects, kernel=kernel)
         runs.add(recording, tracee, [kind])
         yield number * plan.parts, recording
 
@@ -218,6 +221,11 @@ class ProfileBuilder:
         """Add a weight to a stack, given from the outermost frame, in a run, or a part of one, by its number."""
         self._runs[run][frames] += weight  # type: ignore[assignment]  # a Counter adds floats as well
         self._samples[run] += 1
+
+    def add_share(self, frames: tuple[Frame, ...], share: float) -> None:
+        """Add a stack that has a share, below 1, of each run's weight then, such as that of time that could not be sampled."""
+        for run in [*self._runs] if 0 < share < 1 else ():
+            self.add(frames, sum(self._runs[run].values()) * share / (1 - share), run)
 
     @property
     def total(self) -> float:

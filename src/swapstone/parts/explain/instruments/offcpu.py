@@ -7,6 +7,7 @@ import collections
 import dataclasses
 
 from swapstone.core.model.profile import KERNEL, Frame
+from swapstone.parts.explain.instruments import requirements
 from swapstone.parts.explain.instruments.instrument_result import (
     RUNS,
     ProfileBuilder,
@@ -17,13 +18,13 @@ from swapstone.parts.explain.instruments.instrument_result import (
 )
 from swapstone.parts.explain.instruments.perf import Recording
 from swapstone.parts.explain.instruments.perf_script import Event
+from swapstone.parts.explain.instruments.process_samples import NOTE as SAMPLED
+from swapstone.parts.explain.instruments.process_samples import sampled_recordings
 from swapstone.parts.explain.instruments.symbolizer import Symbolizer
 from swapstone.parts.explain.instruments.traced_run import ReferenceRuns, Region, Tracee
 from swapstone.parts.explain.model.explanation import (
     KERNEL_LOCKS,
     NO_PROCESSOR_FRAME,
-    RECORDED_SWITCHES,
-    Amount,
     ElapsedRun,
     ElapsedTime,
     InstrumentResult,
@@ -109,16 +110,16 @@ class Timeline:
 
     Args:
         symbolizer: names their stacks.
+        callers: whether stacks have functions of the program; without them a wait on a futex counts as none for a lock.
 
     Attributes:
         off: stacks of waiting threads, with their share of the time, and of preempted threads, each below `NO_PROCESSOR_FRAME`.
-        blocked: number of times that a thread gave up its processor.
     """
 
-    def __init__(self, symbolizer: Symbolizer) -> None:
-        self._namer = symbolizer
+    def __init__(self, symbolizer: Symbolizer, *, callers: bool = True) -> None:
+        self._namer, self._callers = symbolizer, callers
         self._waits, self.off = ProfileBuilder(), ProfileBuilder()
-        self._wall_ns = self._most = self.blocked = 0
+        self._wall_ns = self._most = 0
         self._spent = collections.defaultdict[tuple[str, int], float](float)
 
     def elapsed(self, operations: float, notes: tuple[str, ...], parts: int = 1) -> ElapsedTime:
@@ -153,7 +154,6 @@ class Timeline:
                 self._divide(windows.overlap_ns(before, event.time_ns))
             before, self._part = event.time_ns, first + windows.part_of(event.time_ns, parts)
             if event.tid != windows.pid:
-                self.blocked += event.what == "out" and windows.contains(event.time_ns)
                 self._take(event)
         self._charge_idle([thread for thread in self._threads.values() if thread.doing == "wait"])
 
@@ -199,7 +199,8 @@ class Timeline:
                 self._charge_idle([known])
             stack = self._leaving.pop(tid, ()) if what in {"taken", "out"} else ()
             several = any(other != event.pid and one.pid == event.pid for other, one in self._threads.items())
-            held = what == "out" and contends(stack, main_of_several=tid == event.pid and several)
+            waits = (tid == event.pid and several) or not self._callers
+            held = what == "out" and contends(stack, main_of_several=waits)
             self._threads[tid] = _Thread(event.pid, _DOING[what], stack, held)
 
 
@@ -232,15 +233,21 @@ def measure(tracee: Tracee, reference: ReferenceRuns) -> InstrumentResult:
         UnavailableError: perf can't be used.
         UserError: the run failed.
     """
-    tracee = reference.passes_for(tracee, WORK_NS / RUNS)
+    refused = requirements.missing_perf()
+    tracee = reference.passes_for(tracee, WORK_NS / RUNS, marked=requirements.missing_tracepoints() is None)
     terms, limits = stacks_of(tracee, reference)
     options = ("-e", f"{_EVENT}/period=1,{terms},name={_EVENT}/", "--switch-events", "-m", "4096")
-    plan = planned_runs(tracee, reference, switches=True)
-    timeline, runs = Timeline(Symbolizer(tracee)), RecordedRuns()
-    for first, recording in recordings(tracee, reference, options, _EVENT, plan=plan, runs=runs):
+    plan = planned_runs(tracee, reference, switches=not refused)
+    timeline, runs = Timeline(Symbolizer(tracee), callers=not refused), RecordedRuns()
+    made = (
+        sampled_recordings(tracee, reference, plan=plan, runs=runs)
+        if refused
+        else recordings(tracee, reference, options, _EVENT, plan=plan, runs=runs)
+    )
+    for first, recording in made:
         timeline.follow(recording, first, plan.parts)
-    notes, parts = (_NOTE, *limits, *runs.notes()), runs.number * plan.parts
+    how = (*limits, *runs.notes()) if refused is None else (f"{SAMPLED}: {refused.reason}",)
+    notes, parts = (_NOTE, *how), runs.number * plan.parts
     elapsed = timeline.elapsed(runs.operations, notes, parts)
     profile = timeline.off.profile(NAME, "ns", runs.operations, notes, parts=parts) if timeline.off.total else None
-    blocked = Amount(group=RECORDED_SWITCHES, name="voluntary switches", value=timeline.blocked / runs.operations)
-    return result(NAME, tracee, reference, runs, amounts=(blocked,), profile=profile, elapsed=elapsed, notes=notes)
+    return result(NAME, tracee, reference, runs, profile=profile, elapsed=elapsed, notes=notes)

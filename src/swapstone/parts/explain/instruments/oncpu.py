@@ -6,8 +6,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from swapstone.core.model import UserError
+from swapstone.core.model import UnavailableError, UserError
 from swapstone.core.model.regular_file import text_of
+from swapstone.parts.explain.instruments import requirements
 from swapstone.parts.explain.instruments.instrument_result import (
     RUNS,
     ProfileBuilder,
@@ -17,8 +18,8 @@ from swapstone.parts.explain.instruments.instrument_result import (
     result,
 )
 from swapstone.parts.explain.instruments.symbolizer import Symbolizer
-from swapstone.parts.explain.instruments.traced_run import ReferenceRuns, Tracee
-from swapstone.parts.explain.model.explanation import InstrumentResult
+from swapstone.parts.explain.instruments.traced_run import ReferenceRuns, Region, Tracee, run
+from swapstone.parts.explain.model.explanation import UNSAMPLED, InstrumentResult
 
 NAME = "on-cpu"
 RATE_HZ = 1997  # a prime, so that sampling does not lock to periodic work
@@ -42,13 +43,23 @@ def measure(tracee: Tracee, reference: ReferenceRuns) -> InstrumentResult:
         UnavailableError: perf can't be used.
         UserError: a run failed, or all were too short for a sample.
     """
-    tracee = reference.passes_for(tracee, WORK_NS / RUNS)
+    refused = requirements.missing_perf()
+    tracee = reference.passes_for(tracee, WORK_NS / RUNS, marked=requirements.missing_tracepoints() is None)
     # The rate is set for this event alone: a common rate would drop marker events.
-    terms = f"{_EVENT}/freq={RATE_HZ},call-graph=dwarf,stack-size={STACK_BYTES},name={_EVENT}/"
+    terms = f"{_EVENT}/freq={RATE_HZ},call-graph=dwarf,stack-size={STACK_BYTES},name={_EVENT}/{'u' if refused else ''}"
     options = ("-e", terms, *(("-m", str(BUFFER_PAGES)) if may_lock_memory() else ()))
     plan = planned_runs(tracee, reference, samples=SAMPLES, rate_hz=RATE_HZ)
     symbolizer, adder, runs = Symbolizer(tracee), ProfileBuilder(), RecordedRuns()
-    made = recordings(tracee, reference, options, _EVENT, plan=plan, runs=runs, enough=lambda: adder.samples >= SAMPLES)
+    made = recordings(
+        tracee,
+        reference,
+        options,
+        _EVENT,
+        plan=plan,
+        runs=runs,
+        enough=lambda: adder.samples >= SAMPLES,
+        kernel=not refused,
+    )
     for first, recording in made:
         windows = recording.windows
         for event in recording.events:
@@ -59,6 +70,15 @@ def measure(tracee: Tracee, reference: ReferenceRuns) -> InstrumentResult:
         raise UserError("The work was too short for a single sample.")
     few = f"{adder.samples} samples in {runs.number} run{'s' * (runs.number != 1)}; {SAMPLES} are wanted, but would take too long"
     notes = (_STACKS, *runs.notes(), *((few,) if adder.samples < SAMPLES else ()))
+    if refused:
+        user, system = (reference.metrics.get(name, 0.0) for name in ("user", "system"))
+        if not user + system and tracee.region is Region.PROGRAM:  # passes that are not most of a reference run
+            ended = run(("env",), tracee, reference)
+            user, system = ended.user_s, ended.system_s
+        if not user + system:
+            raise UnavailableError(f"{refused.reason}, and the time in the kernel is not known", refused.remedy)
+        adder.add_share((UNSAMPLED,), system / (user + system))
+        notes = (*notes, f"{refused.reason}: time in the kernel is that of wait4(2), without functions")
     profile = adder.profile(NAME, "ns", runs.operations, notes, parts=runs.number * plan.parts)
     return result(NAME, tracee, reference, runs, profile=profile, notes=notes)
 

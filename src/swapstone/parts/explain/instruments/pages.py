@@ -3,19 +3,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
-import threading
-import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 
 from swapstone.core.model import UnavailableError, UserError
 from swapstone.core.model.memory_phases import HUGE, MEMORY, RESIDENT
 from swapstone.core.model.regular_file import text_of
+from swapstone.parts.explain.instruments.process_samples import ProcessReader
 from swapstone.parts.explain.instruments.traced_run import (
     PID_FILE,
-    QUIET_S,
     ReferenceRuns,
     Region,
     Tracee,
@@ -54,40 +51,6 @@ def sizes(lines: Iterable[str]) -> dict[str, int]:
     return found
 
 
-class _Reader(threading.Thread):
-    """Reads the sizes of all processes of a session until it is stopped.
-
-    Attributes:
-        most: maximum of each sum.
-        readings: number of them.
-    """
-
-    def __init__(self, pid_file: Path) -> None:
-        super().__init__(daemon=True)
-        self._pid_file = pid_file
-        self._ended = threading.Event()
-        self.most: dict[str, int] = {RESIDENT: 0, HUGE: 0}
-        self.readings = 0
-
-    def run(self) -> None:
-        start = time.monotonic()
-        while not self._ended.wait(_INTERVAL_S if time.monotonic() - start < _LONG_S else _LONGER_S):
-            with contextlib.suppress(OSError, ValueError):
-                pid = int(self._pid_file.read_text())
-                files = (Path(f"/proc/{each}/smaps_rollup") for each in (pid, *session_members(pid)))
-                self._add([sizes(text_of(file).splitlines()) for file in files])
-
-    def _add(self, found: list[Mapping[str, int]]) -> None:
-        self.readings += any(each[RESIDENT] for each in found)
-        for name in self.most:
-            self.most[name] = max(self.most[name], sum(each[name] for each in found))
-
-    def stop(self) -> None:
-        """Stop reading, and wait for the last one, which the kernel may delay."""
-        self._ended.set()
-        self.join(QUIET_S)
-
-
 def measure(tracee: Tracee, reference: ReferenceRuns) -> InstrumentResult:
     """Read the sizes of one run's memory.
 
@@ -100,7 +63,17 @@ def measure(tracee: Tracee, reference: ReferenceRuns) -> InstrumentResult:
             "this kernel has no /proc/PID/smaps_rollup", "Linux 4.14 or newer, with CONFIG_PROC_PAGE_MONITOR"
         )
     tracee = reference.passes_for(tracee, WORK_NS)
-    reader = _Reader(reference.folder / PID_FILE)
+    most, readings = {RESIDENT: 0, HUGE: 0}, []
+
+    def read(pid: int) -> None:
+        files = (Path(f"/proc/{each}/smaps_rollup") for each in (pid, *session_members(pid)))
+        found = [sizes(text_of(file).splitlines()) for file in files]
+        readings.append(any(each[RESIDENT] for each in found))
+        most.update((name, max(size, sum(each[name] for each in found))) for name, size in most.items())
+
+    reader = ProcessReader(
+        reference.folder / PID_FILE, lambda passed_s: _INTERVAL_S if passed_s < _LONG_S else _LONGER_S, read
+    )
     reader.start()
     try:
         ended = run(("env",), tracee, reference, note_pid=True)
@@ -108,7 +81,7 @@ def measure(tracee: Tracee, reference: ReferenceRuns) -> InstrumentResult:
         reader.stop()
     if ended.status != 0 and ended.driven is None:
         raise UserError(f"The run ended with status {ended.status}.")
-    if not reader.readings:
+    if not any(readings):
         raise UnavailableError("the run was too short for a reading of its memory")
     operations = ended.driven.requests if ended.driven is not None else tracee.operations * tracee.passes
     took = ended.elapsed_ns / operations
@@ -119,5 +92,5 @@ def measure(tracee: Tracee, reference: ReferenceRuns) -> InstrumentResult:
         command=" ".join(tracee.request.arguments),
         operations=operations,
         overhead=took / reference.wall_ns if reference.wall_ns and tracee.region is Region.PROGRAM else None,
-        amounts=tuple(Amount(group=MEMORY, name=name, value=float(size)) for name, size in reader.most.items()),
+        amounts=tuple(Amount(group=MEMORY, name=name, value=float(size)) for name, size in most.items()),
     )

@@ -141,13 +141,14 @@ class Recording:
                 yield event
 
 
-def need(*, tracepoints: bool) -> tuple[str, ...]:
-    """Return the command prefix for perf.
+def need(*, tracepoints: bool, kernel: bool = True) -> tuple[str, ...]:
+    """Return the command prefix for perf, for samples of the kernel or of user code alone.
 
     Raises:
         UnavailableError: perf or tracepoints can't be used.
     """
-    requirements.require(requirements.missing_tracepoints() if tracepoints else requirements.missing_perf())
+    samples = requirements.missing_perf if kernel else requirements.missing_user_samples
+    requirements.require(requirements.missing_tracepoints() if tracepoints else samples())
     wrapper = requirements.tracing_wrapper() if tracepoints else ()
     return () if isinstance(wrapper, requirements.MissingRequirement) else wrapper
 
@@ -158,6 +159,7 @@ def record(
     reference: ReferenceRuns,
     *,
     tracepoints: bool = False,
+    kernel: bool = True,
     before: Sequence[str] = (),
     most_bytes: int | None = None,
     whole_machine: bool = False,
@@ -170,6 +172,7 @@ def record(
         options: of ``perf record``: events, stacks.
         reference: has a scratch folder, and limits the run's duration.
         tracepoints: whether one of the events is a tracepoint.
+        kernel: whether the kernel is sampled, too.
         before: command prefix to use in place of that of `need`.
         most_bytes: limit of the recording's size.
         whole_machine: whether the options record all processes; events then have their processor.
@@ -180,7 +183,7 @@ def record(
         UnavailableError: perf can't be used, or the run takes longer than the limit.
         UserError: the program, or perf, failed.
     """
-    wrapper = tuple(before) or need(tracepoints=tracepoints or tracee.region is Region.PASSES)
+    wrapper = tuple(before) or need(tracepoints=tracepoints or tracee.region is Region.PASSES, kernel=kernel)
     # The clock of a server's recording is that of the load generator's start and end.
     markers = {Region.PASSES: ("-e", MARKER), Region.DRIVEN: ("-k", "CLOCK_MONOTONIC")}.get(tracee.region, ())
     data = reference.folder / _DATA
@@ -278,18 +281,3 @@ def once(events: Sequence[Event]) -> list[Event]:
             kept.append(event)
         now.add(event)
     return kept
-
-
-def require_kernel_samples(events: Iterable[Event], kind: str) -> None:
-    """Check that samples of an event include the kernel's.
-
-    perf falls back to the user's code alone where the kernel's samples are refused, and appends ``:u`` to the event's name.
-
-    Raises:
-        UnavailableError: they don't.
-    """
-    if any(event.what.startswith(kind) and event.what.endswith("u") and ":" in event.what for event in events):
-        raise UnavailableError(
-            "the kernel refused samples of its own code, and perf took those of the program alone",
-            "sudo sysctl kernel.perf_event_paranoid=1; in a container also --cap-add PERFMON",
-        )

@@ -19,6 +19,7 @@ TRACING = "/sys/kernel/tracing"
 _PROBE_S = 30
 KERNEL_EVENT = "cpu-clock:k"
 """An event that is refused unless the kernel may be sampled."""
+USER_EVENT = "cpu-clock:u"
 
 
 class MissingRequirement(NamedTuple):
@@ -66,14 +67,26 @@ def missing_perf() -> MissingRequirement | None:
     missing = missing_tool("perf", "linux-perf")
     if missing:
         return missing
-    result = _run(("perf", "stat", "-e", KERNEL_EVENT, "--", "true"))
-    if result is not None and result.returncode == 0 and "<not" not in result.stderr:
-        return None
+    return (
+        None if _counts(KERNEL_EVENT) else _refused("samples of the kernel" if _counts(USER_EVENT) else "perf events")
+    )
+
+
+@functools.cache
+def missing_user_samples() -> MissingRequirement | None:
+    """Return why perf can't sample stacks of user code alone; None if it can, which needs no privilege by default."""
+    return missing_tool("perf", "linux-perf") or (None if _counts(USER_EVENT) else _refused("perf events"))
+
+
+def _counts(event: str) -> bool:
+    result = _run(("perf", "stat", "-e", event, "--", "true"))
+    return result is not None and result.returncode == 0 and "<not" not in result.stderr
+
+
+def _refused(what: str) -> MissingRequirement:
     setting = text_of(Path("/proc/sys/kernel/perf_event_paranoid"))
-    user = _run(("perf", "stat", "-e", "cpu-clock:u", "--", "true"))
-    refused = "samples of the kernel" if user is not None and user.returncode == 0 else "perf events"
     return MissingRequirement(
-        f"the kernel refuses {refused} (kernel.perf_event_paranoid={setting or 'unreadable'})",
+        f"the kernel refuses {what} (kernel.perf_event_paranoid={setting or 'unreadable'})",
         "sudo sysctl kernel.perf_event_paranoid=1; in a container also --cap-add PERFMON",
     )
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import collections
+import dataclasses
 import functools
 import re
 import subprocess
@@ -16,7 +17,7 @@ from swapstone.parts.explain.instruments import requirements
 from swapstone.parts.explain.instruments.instrument_result import ProfileBuilder, RecordedRuns, result
 from swapstone.parts.explain.instruments.perf import passes, record
 from swapstone.parts.explain.instruments.symbolizer import Symbolizer
-from swapstone.parts.explain.instruments.traced_run import ReferenceRuns, Region, Tracee, run
+from swapstone.parts.explain.instruments.traced_run import CUT, ReferenceRuns, Region, Tracee, run
 from swapstone.parts.explain.model.explanation import Amount, InstrumentResult
 
 NAME = "syscalls"
@@ -99,15 +100,16 @@ def _amounts(counted: collections.Counter[str], tracee: Tracee, pieces: int, ope
 
 
 def _by_ptrace(tracee: Tracee, reference: ReferenceRuns, why: str) -> InstrumentResult:
-    file = reference.folder / "strace"
+    file, limit = reference.folder / "strace", dataclasses.replace(reference, brief=True)
     before = ("strace", "-f", "-qq", "-ttt", "-s", "0", "-e", "signal=none", "-o", str(file))
-    ended = run(before, tracee, reference)
-    if ended.status != 0:
+    ended = run(before, tracee, limit, partial=True)
+    if ended.status not in {0, CUT}:
         raise UserError(f"strace ended with status {ended.status}: {ended.stderr.strip()[-200:]}")
     counted, pieces, span_ns = counted_by_strace(
         file.read_text(errors="replace").splitlines(), tracee.region, tracee.program
     )
     file.unlink()
+    cut = ended.status == CUT and tracee.region is not Region.PASSES  # passes that ended are whole
     operations = pieces * tracee.operations if tracee.region is Region.PASSES else tracee.operations
     if not operations:
         raise UserError("The output of strace has no markers of the work's begin and end.")
@@ -123,7 +125,9 @@ def _by_ptrace(tracee: Tracee, reference: ReferenceRuns, why: str) -> Instrument
         notes=(
             f"counted by strace, because tracepoints are unavailable: {why}",
             "strace stops a thread at each call, which changes how often threads contend for locks",
+            *((f"strace was ended after {limit.limit_s:.0f} s, so its counts are partial",) if cut else ()),
         ),
+        partial=cut,
     )
 
 

@@ -9,6 +9,7 @@ import enum
 import functools
 import hashlib
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -36,6 +37,10 @@ LONGEST_S = 120.0
 
 SHORTEST_S = 30.0
 """Shorter limits would measure the start of the instrument, and what else the machine does."""
+
+BRIEF_S = 8.0
+"""What an instrument may add to a run, and take for all runs of a variant, for a user whom the kernel refuses its samples: most of the
+instruments can't answer such a user, and the others would take minutes."""
 
 QUIET_S = 5.0
 """A longer wait prints what it waits for."""
@@ -214,15 +219,15 @@ def stop(process: subprocess.Popen[bytes], pid_file: Path, within_s: float, noti
 
 def _descendants(top: int, below: int) -> list[int]:
     """Return a process and its descendants; none if it is not below another one any more, nor that itself."""
-    found = _with_children(below)
-    return sorted(found) if below == top or below in _with_children(top) else []
+    found = with_children(below)
+    return sorted(found) if below == top or below in with_children(top) else []
 
 
-def _with_children(pid: int) -> set[int]:
+def with_children(pid: int) -> set[int]:
     """Return a process and its descendants, which each of its threads may have forked."""
     found = {pid}
     for task in Path(f"/proc/{pid}/task").glob("*/children"):
-        found.update(*map(_with_children, map(int, text_of(task).split())))
+        found.update(*map(with_children, map(int, text_of(task).split())))
     return found
 
 
@@ -367,6 +372,7 @@ class ReferenceRuns:
         folder: a scratch folder.
         longest_s: duration of the longest reference run, with the start and the end of its processes.
         notify: called with a line when a wait takes longer than `QUIET_S`.
+        brief: whether runs under instruments have the limits of `BRIEF_S`.
     """
 
     metrics: Mapping[str, float]
@@ -375,6 +381,7 @@ class ReferenceRuns:
     folder: Path
     longest_s: float = 1.0
     notify: Callable[[str], None] = lambda _: None
+    brief: bool = False
 
     @property
     def wall_ns(self) -> float:
@@ -384,12 +391,19 @@ class ReferenceRuns:
     @property
     def limit_s(self) -> float:
         """Return how long a run under an instrument may take."""
-        return self.longest_s + min(LONGEST_S, max(SHORTEST_S, (MOST_TIMES - 1) * self.longest_s))
+        most_s = BRIEF_S if self.brief else min(LONGEST_S, max(SHORTEST_S, (MOST_TIMES - 1) * self.longest_s))
+        return self.longest_s + most_s
 
-    def passes_for(self, tracee: Tracee, work_ns: float, most: int = 20_000) -> Tracee:
-        """Return the tracee with the number of passes that takes about this long without an instrument."""
+    def passes_for(self, tracee: Tracee, work_ns: float, most: int = 20_000, *, marked: bool = True) -> Tracee:
+        """Return the tracee with the number of passes that takes about this long without an instrument.
+
+        If its passes can't be marked, the work is its whole run.
+        """
         one = max(1.0, self.wall_ns * tracee.operations)
-        return tracee.with_passes(max(1, min(most, round(work_ns / one))))
+        found = tracee.with_passes(max(1, min(most, round(work_ns / one))))
+        if marked or found.region is not Region.PASSES:
+            return found
+        return dataclasses.replace(found, region=Region.PROGRAM, operations=found.operations * found.passes)
 
 
 _KILL_S = 5.0
@@ -399,9 +413,17 @@ PID_FILE = "server.pid"
 """Name of the file with the number of the first process, in the scratch folder of a run."""
 
 
+CUT = -1000
+"""Status of a run that was ended at its limit."""
+
+
 @dataclasses.dataclass(frozen=True)
 class TracedRun:
-    """A finished run: output of the program and the instrument, exit status, duration, the load of a server, the process if noted."""
+    """A finished run: output of the program and the instrument, exit status, duration, the load of a server, the process if noted.
+
+    Attributes:
+        user_s, system_s: processor time in user mode and in the kernel, with that of the instrument.
+    """
 
     stdout: bytes
     stderr: str
@@ -409,6 +431,8 @@ class TracedRun:
     elapsed_ns: int
     driven: ServerRun | None = None
     pid: int = 0
+    user_s: float = 0.0
+    system_s: float = 0.0
 
 
 def inner_command(tracee: Tracee, pid_file: Path | None = None) -> tuple[str, ...]:
@@ -435,6 +459,7 @@ def run(
     *,
     note_pid: bool = False,
     complete: bool = False,
+    partial: bool = False,
 ) -> TracedRun:
     """Run a tracee to its end under an instrument.
 
@@ -444,6 +469,7 @@ def run(
         reference: has the scratch folder for its output, and limits its duration. It runs in the folder that its request names.
         note_pid: whether the result has the number of the program's first process.
         complete: whether `before` has the tracee's command, too.
+        partial: whether a run that takes longer than the limit is ended, and no error.
 
     Returns:
         How it ended.
@@ -460,7 +486,7 @@ def run(
     if not complete:
         by_launcher = launched(tracee.request, pid_file) if "perf" in before else None
         command += by_launcher or inner_command(tracee, pid_file)
-    start = time.monotonic_ns()
+    start, before_s = time.monotonic_ns(), resource.getrusage(resource.RUSAGE_CHILDREN)
     with (
         Path(request.stdin or os.devnull).open("rb") as stdin,
         tempfile.TemporaryFile(dir=reference.folder) as stdout,
@@ -480,17 +506,26 @@ def run(
             with noted(what, reference.limit_s, reference.notify):
                 status = process.wait(reference.limit_s)
         except subprocess.TimeoutExpired as error:
+            if partial:
+                return TracedRun(b"", "", CUT, time.monotonic_ns() - start)
             raise UnavailableError(
                 f"a run took longer than {reference.limit_s:.0f} s under {under}; without it the longest took "
                 f"{reference.longest_s:.3g} s"
             ) from error
         finally:
             _end(process)
-        elapsed = time.monotonic_ns() - start
+        elapsed, after_s = time.monotonic_ns() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
         stdout.seek(0)
         stderr.seek(0)
         return TracedRun(
-            stdout.read(), stderr.read().decode(errors="replace"), status, elapsed, driven, _noted(pid_file)
+            stdout.read(),
+            stderr.read().decode(errors="replace"),
+            status,
+            elapsed,
+            driven,
+            _noted(pid_file),
+            after_s.ru_utime - before_s.ru_utime,
+            after_s.ru_stime - before_s.ru_stime,
         )
 
 

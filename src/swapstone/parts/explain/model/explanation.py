@@ -7,15 +7,12 @@ from collections.abc import Mapping
 
 from swapstone.core.model.experiment import RunGroup
 from swapstone.core.model.frozen_struct import FrozenStruct, NonNegative, Number, PositiveInteger
-from swapstone.core.model.profile import KERNEL, Frame, Profile, Samples
+from swapstone.core.model.profile import KERNEL, OWN_OBJECT, Frame, Profile, Samples
 from swapstone.parts.explain.model.wait_causes import EndedWaits, ProcessorTaken
 
 LISTED_FUNCTIONS = 40
 """Counts of calls and instructions have the most frequent functions of a variant; one that is not among as many was called at most as often
 as the last of them."""
-
-RECORDED_SWITCHES = "recorded switches"
-"""Group of the switches that the off-CPU recording has, with which the kernel's counters are compared."""
 
 KERNEL_LOCKS = (
     "rwsem_down_",
@@ -30,6 +27,10 @@ KERNEL_LOCKS = (
 
 NO_PROCESSOR_FRAME = Frame(symbol="processor taken", object=KERNEL)
 """Innermost frame of a preempted thread; the frames above it are what the thread was running, as in other tools' off-CPU graphs."""
+
+
+UNSAMPLED, UNSAMPLED_USER = (Frame(symbol="unsampled code", object=where) for where in (KERNEL, OWN_OBJECT))
+"""Processor time that could not be sampled: in the kernel, and outside of it."""
 
 
 class ElapsedRun(FrozenStruct, frozen=True, kw_only=True):
@@ -90,6 +91,7 @@ class InstrumentResult(FrozenStruct, frozen=True, kw_only=True, rename={"elapsed
         notes: what was lost or left out.
         waits: what ended the waits of all threads, those with the longest sum first.
         taken: who had the processor for which threads were ready, in the same order.
+        partial: whether the run was ended before its end, so that the amounts are lower bounds.
     """
 
     instrument: str
@@ -104,6 +106,7 @@ class InstrumentResult(FrozenStruct, frozen=True, kw_only=True, rename={"elapsed
     notes: tuple[str, ...] = ()
     waits: tuple[EndedWaits, ...] = ()
     taken: tuple[ProcessorTaken, ...] = ()
+    partial: bool = False
 
 
 class MissingInstrument(FrozenStruct, frozen=True, kw_only=True, rename={"remedy": "mend"}):
@@ -194,6 +197,7 @@ class Reference(FrozenStruct, frozen=True, kw_only=True):
         metrics: pairs (name, median) of the reference runs, per operation, in the record's units.
         runs: number of reference runs.
         values: pairs (name, value of each run, in the order of the runs) of some of the metrics; empty if they were not kept.
+        surroundings: pairs (quantity, its values in all runs, each once): see `swapstone.parts.explain.explanation.surroundings`.
     """
 
     variant: str
@@ -203,7 +207,11 @@ class Reference(FrozenStruct, frozen=True, kw_only=True):
     metrics: tuple[tuple[str, Number], ...]
     runs: int
     values: tuple[tuple[str, tuple[Number, ...]], ...] = ()
+    surroundings: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
+
+SURROUNDINGS = "surroundings"
+"""Group of what a process counts itself, such as bytes read, of all of a run."""
 
 COUNTERS = {
     "minflt": "minor faults",
@@ -268,6 +276,7 @@ class Count(FrozenStruct, frozen=True, kw_only=True):
     Attributes:
         interval: of candidate / baseline at 95 %, of medians over the reference runs; None of a count of one run, and where it can't be
             computed.
+        least: whether each is a lower bound, because the run was ended before its end.
     """
 
     group: str
@@ -275,6 +284,7 @@ class Count(FrozenStruct, frozen=True, kw_only=True):
     baseline: Number | None
     candidate: Number | None
     interval: tuple[Number, Number] | None = None
+    least: tuple[bool, bool] = (False, False)
 
 
 class CallerTime(FrozenStruct, frozen=True, kw_only=True):
@@ -364,6 +374,7 @@ class Explanation(FrozenStruct, frozen=True, kw_only=True):
         time: None without on-CPU profiles of both variants.
         sentence: which functions account for the difference.
         evidence: counts with a tenth of the difference or more, the largest share first.
+        surroundings: how the kernel's own counts divide the difference, and what else differs and may account for it, a line each.
         unknown: limits of the explanation.
         tables: further ones, those without rows are left out.
         methods: how it was observed, as sentences.
@@ -384,6 +395,7 @@ class Explanation(FrozenStruct, frozen=True, kw_only=True):
     remedies: tuple[str, ...] | None = None
     differs: bool = True
     no_result: str = ""
+    surroundings: tuple[str, ...] = ()
 
 
 HARDWARE = "hardware"

@@ -93,7 +93,7 @@ def document_of(explanation: Explanation, pages: Sequence[tuple[str, str]] = (),
 
 
 def _overview(explanation: Explanation, unknown: tuple[Item, ...], record: str) -> Iterator[Block]:
-    """Yield the first screen: functions, tables of the exact clock, counts, remedies, what is not known, and the next step."""
+    """Yield the first screen: functions, tables, surroundings, counts, remedies, what is not known, and the next step."""
     if found := function_table(explanation):
         head, *rows = found
         what = "Instructions" if explanation.time and explanation.time.unit == "1" else "Time"
@@ -102,6 +102,9 @@ def _overview(explanation: Explanation, unknown: tuple[Item, ...], record: str) 
         callers = msgspec.structs.replace(table.columns[-1], optional=True)
         yield msgspec.structs.replace(table, columns=(*table.columns[:-1], callers))
     yield from (_table(each) for each in explanation.tables if each.brief)
+    if explanation.surroundings:
+        yield Heading("Surroundings")
+        yield BulletList(items=tuple(Item(safe(text)) for text in explanation.surroundings))
     if explanation.evidence:
         yield Heading("Counted, a tenth of the difference or more")
         yield BulletList(items=tuple(Item(safe(text)) for text in explanation.evidence))
@@ -155,7 +158,11 @@ def summary_of(explanation: Explanation, pages: Sequence[tuple[str, str]]) -> Ex
         paragraph=safe(explanation.sentence),
         evidence=tuple(
             (name, tuple(map(safe, texts)))
-            for name, texts in (("Counted", explanation.evidence), ("Not known", explanation.unknown))
+            for name, texts in (
+                ("Surroundings", explanation.surroundings),
+                ("Counted", explanation.evidence),
+                ("Not known", explanation.unknown),
+            )
             if texts
         ),
         ledger=function_table(explanation),

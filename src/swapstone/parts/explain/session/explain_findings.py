@@ -16,7 +16,6 @@ Probe = Callable[[], MissingRequirement | None]
 
 WITHOUT = {
     "on-cpu": "explain has no profile of processor time and names no function",
-    "off-cpu": "explain can't name what threads waited for",
     "allocations": "explain counts no allocations and no copies",
     "instructions": "explain counts no instructions",
 }
@@ -26,6 +25,7 @@ WITHOUT = {
 def instrument_findings(
     *,
     perf: Probe = requirements.missing_perf,
+    user: Probe = requirements.missing_user_samples,
     names: Probe = requirements.missing_kernel_names,
     tracepoints: Probe = requirements.missing_tracepoints,
     strace: Probe = lambda: requirements.missing_tool("strace", "strace"),
@@ -36,6 +36,7 @@ def instrument_findings(
 
     Args:
         perf: whether perf takes stacks.
+        user: whether perf takes stacks of user code alone.
         names: whether stacks show the names of kernel functions.
         tracepoints: whether perf counts system calls.
         strace: whether strace is installed.
@@ -50,19 +51,32 @@ def instrument_findings(
         "explain counts no system calls: {}",
     )
     if traced and stopped is None:
-        meaning = f"counted by strace, which stops threads at each call, and not of servers: {traced.reason}"
-        calls = msgspec.structs.replace(calls, state=State.NOISY, found="strace", meaning=meaning)
+        calls = _reduced(
+            calls, "strace", f"counted by strace, which stops threads at each call, and not of servers: {traced.reason}"
+        )
     profiles = f"{requirements.version_of('perf')}; needs no tracepoints, no hardware counters, no bpftrace"
     counted = f"{requirements.version_of('valgrind')}, callgrind; not for servers"
     refused = perf()
+    running, waiting = _finding("on-cpu", refused, profiles), _finding("off-cpu", refused, profiles)
+    if refused:
+        waiting = _reduced(
+            waiting, "/proc", f"threads are sampled in /proc, by system call and without callers: {refused.reason}"
+        )
+        if user() is None:
+            running = _reduced(running, "user code", f"time in the kernel has no functions: {refused.reason}")
     return [
-        _finding("on-cpu", refused, profiles),
-        _finding("off-cpu", refused, profiles),
+        running,
+        waiting,
         _finding("kernel's names", names(), "shown in stacks"),
         calls,
         _finding("allocations", probes(), "counted by probes on malloc and memcpy"),
         _finding("instructions", valgrind(), counted),
     ]
+
+
+def _reduced(finding: Finding, found: str, meaning: str) -> Finding:
+    """Return the finding on an instrument that observes less than it could."""
+    return msgspec.structs.replace(finding, state=State.NOISY, found=found, meaning=meaning)
 
 
 def _finding(instrument: str, missing: MissingRequirement | None, found: str) -> Finding:
