@@ -149,7 +149,7 @@ def test_a_flame_graph_has_the_calls_and_the_instructions_of_the_table(
     (leading,) = split.leading() if split else ()
     assert (leading.frame.symbol, leading.own.difference) == ("spin", 2 * (MANY - FEW))
     written = {path.name for path in again.profiles("instructions")}
-    assert written >= {"instructions-difference.html", "instructions-baseline.speedscope.json"}
+    assert written >= {"instructions-difference.html", "instructions-baseline.pb.gz"}
     summary = swapstone(tmp_path, "show", str(record), "--all").stdout
     assert re.search(r": spin executes \S+ \w more, \d+ % of the difference\.", " ".join(summary.split()))
     assert "instructions-difference.html" in swapstone(tmp_path, "report", str(record), "--format", "markdown").stdout

@@ -120,7 +120,7 @@ def profile_command(
     trust: bool,
     show: bool,
 ) -> None:
-    r"""Write a row's profiles: flame graphs of both variants and of their difference, folded stacks, speedscope's JSON.
+    r"""Write a row's profiles: flame graphs of both variants and of their difference, folded stacks, pprof.
 
     The row is chosen as by `swapstone explain`, and the evidence is shared with it.
 

@@ -87,7 +87,7 @@ def test_the_sentence_names_the_functions_with_the_difference() -> None:
     assert _sentence(work, work) == "no function accounts for it."
     assert _sentence(work, {"work": 101, "rest": 49}) == "the differences of 2 functions cancel out."
     apart = _sentence({}, dict.fromkeys("abcd", 20))
-    assert apart == "the difference is spread over 4 functions, and no three of them have 80 % of it."
+    assert apart == "the difference is spread over 4 functions, and no three of them are shown to have 80 % of it."
 
 
 @pytest.mark.parametrize("entry", ["__x64_sys_brk", "__arm64_sys_brk", "__riscv_sys_brk", "sys_brk"])

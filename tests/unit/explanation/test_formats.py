@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Profiles as folded stacks, speedscope's JSON and pages."""
+"""Profiles as folded stacks, pprof and pages."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from swapstone.core.model.profile import KERNEL, OWN_OBJECT, Frame, Profile, Stack
-from swapstone.parts.explain.explanation.profile_formats import folded, folded_difference, speedscope
+from swapstone.parts.explain.explanation.profile_formats import folded, folded_difference, pprof
 from swapstone.parts.explain.report import flame_graph
+from tests.pprof import decoded
 from tests.programs import needs
 
 MAIN = Frame(symbol="main", object=OWN_OBJECT)
@@ -44,15 +45,23 @@ def test_a_stack_that_only_one_side_has_is_in_the_difference() -> None:
     ]
 
 
-def test_speedscope() -> None:
-    found = json.loads(speedscope(AFTER, "a name"))
-    assert [frame["name"] for frame in found["shared"]["frames"]] == [
-        "main",
-        "free</script><b>",
-        "__x64_sys_munmap_[k]",
-    ]
-    (only,) = found["profiles"]
-    assert (only["samples"], only["weights"], only["endValue"]) == ([[0], [0, 1, 2]], [70, 300], 370)
+def test_pprof_has_each_stack_with_its_weight() -> None:
+    kinds, stacks = decoded(pprof(AFTER))
+    assert kinds == [("on-cpu", "nanoseconds")]
+    assert stacks == {"main": (70,), "main;free</script><b>;__x64_sys_munmap_[k]": (300,)}
+    large = profile({(MAIN,): 1e15, (): 128.0})
+    assert decoded(pprof(large))[1] == {"main": (10**15,), "[no stack]": (128,)}
+    assert pprof(AFTER) == pprof(AFTER), "equal profiles give equal bytes"
+
+
+def test_pprof_of_a_difference_has_both_sides_and_less_below_0() -> None:
+    kinds, stacks = decoded(pprof(BEFORE, AFTER))
+    assert [kind for kind, _ in kinds] == ["difference", "baseline", "candidate"]
+    assert stacks == {
+        "main": (20, 50, 70),
+        "main;[libc.so]": (-10, 10, 0),
+        "main;free</script><b>;__x64_sys_munmap_[k]": (300, 0, 300),
+    }
 
 
 def test_the_page_holds_both_sides_and_lets_no_name_out_of_its_data() -> None:

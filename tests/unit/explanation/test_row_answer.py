@@ -70,7 +70,9 @@ def test_several_functions_lead_together() -> None:
 def test_a_difference_over_many_functions_is_spread() -> None:
     below: dict[Stack, float] = {(OWN[0], Frame(symbol=name, object=OWN_OBJECT)): 10.0 for name in "abcdefgh"}
     found = explain(row(([below], [100.0]), ([below], [200.0])))
-    assert found.sentence.endswith(": the difference is spread over 8 functions, and no three of them have 80 % of it.")
+    assert found.sentence.endswith(
+        ": the difference is spread over 8 functions, and no three of them are shown to have 80 % of it."
+    )
 
 
 def test_a_function_that_waits_is_said_to_wait() -> None:

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import math
 import random
 
 import msgspec
@@ -24,6 +26,7 @@ from tests.unit.explanation.rows import (
     OWN,
     READ,
     SLEEP,
+    Stack,
     drawn,
     elapsed,
     noisy,
@@ -171,6 +174,24 @@ def test_a_planted_cause_has_an_interval_with_its_difference_and_leads() -> None
     assert 0.7e6 < one.interval[0] < 1e6 < one.interval[1] < 1.3e6
     assert 0.9e6 < found.interval[0] < 1e6 < found.interval[1] < 1.1e6
     assert found.samples == (1200, 1200)
+
+
+def test_the_share_that_functions_have_together_decides_and_not_the_width_of_their_times() -> None:
+    chance = random.Random(3)
+    times = [2e6 * chance.gauss(1.0, 0.2) for _ in range(10)]
+    after: dict[Stack, float] = {OWN: 0.05, FREE: 0.53, READ: 0.42}
+    base = drawn(chance, {OWN: 1.0}), noisy(chance, 1e5)
+    found = split_of(row(base, (drawn(chance, after, samples=1500), times))).functions
+    leading = found.leading()
+    assert {one.frame.symbol for one in leading} == {"free", "__x64_sys_read"}
+    whole, frames = found.total.difference, [one.frame for one in leading]
+    lows = sum(one.interval[0] / whole for one in leading if one.interval)
+    assert found.least_share is not None and lows < 0.8 <= found.least_share(frames) < 1.0, (
+        "their errors have one cause"
+    )
+    assert found.least_share([Frame(symbol="other", object=OWN_OBJECT)]) == -math.inf
+    doubtful = dataclasses.replace(found, least_share=lambda _: 0.79)
+    assert doubtful.leading() == ()
 
 
 def test_a_function_that_one_run_alone_has_does_not_lead() -> None:

@@ -5,12 +5,15 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from swapstone.core.model.profile import NAMELESS, Frame, Profile
 
-LARGEST_REST = 0.2
-"""Largest share of a difference, of either sign, that is outside of the functions that lead."""
+LEAST_COVERED = 0.8
+"""Smallest share of a difference that functions that lead have, by the lower end of its interval."""
+
+MOST_COVERED = 1.2
+"""Largest share that they have: more is work that other functions save."""
 
 LEAST_SHARE = 0.1
 """Smallest share of a difference, of either sign, of each of several functions that lead."""
@@ -89,6 +92,8 @@ class ProfileDifference:
         total: of all stacks: the sum of all functions' own weights.
         frames: each function of either side, the largest difference of own weights first, of equal ones that of inclusive weights.
         notes: limits of the profiles.
+        least_share: returns the lower end of the interval of the share of the difference that functions have together, of which none calls
+            another one; None of exact weights, and where it can't be computed.
         nested: pairs of functions of which one calls the other, of those that are candidates for `leading`.
     """
 
@@ -96,27 +101,32 @@ class ProfileDifference:
     frames: tuple[FrameDifference, ...]
     notes: tuple[str, ...]
     nested: Collection[frozenset[Frame]] = ()
+    least_share: Callable[[Sequence[Frame]], float] | None = dataclasses.field(default=None, compare=False)
 
-    def with_intervals(self, intervals: Mapping[Frame, tuple[float, float]]) -> ProfileDifference:
-        """Return the same with intervals of the inclusive differences of some functions."""
+    def with_intervals(
+        self,
+        intervals: Mapping[Frame, tuple[float, float]],
+        least_share: Callable[[Sequence[Frame]], float] | None = None,
+    ) -> ProfileDifference:
+        """Return the same with intervals of the inclusive differences of some functions, and `least_share`."""
         frames = (dataclasses.replace(one, interval=intervals.get(one.frame)) for one in self.frames)
-        return dataclasses.replace(self, frames=tuple(frames))
+        return dataclasses.replace(self, frames=tuple(frames), least_share=least_share)
 
     def leading(self) -> tuple[FrameDifference, ...]:
         """Return the fewest functions, at most `MOST_LEADING`, that account for the difference, with what they call.
 
-        They have all of it but for `LARGEST_REST`, none calls another one, and their intervals exclude 0. Of one function, one that
-        accounts for the difference by itself comes first; then the one with the smallest inclusive weight: of two of which one is called
-        by the other alone, the called one. A function that is on nearly every stack of both sides, as `main` is, gives way to several
-        functions that it calls, those with most of the difference; if there are none and it has no caller, it leads only if half of the
-        difference is its own.
+        The interval of their share covers `LEAST_COVERED` of it, the share is at most `MOST_COVERED`, none calls another one, and the
+        interval of each excludes 0. Of one function, one that accounts for the difference by itself comes first; then the one with the
+        smallest inclusive weight: of two of which one is called by the other alone, the called one. A function that is on nearly every
+        stack of both sides, as `main` is, gives way to several functions that it calls, those with most of the difference; if there are
+        none and it has no caller, it leads only if half of the difference is its own.
 
         Returns:
             The functions, the largest difference first; none if no such functions exist, or there is no difference.
         """
         whole = self.total.difference
         shown = [one for one in self.frames if one.is_shown and one.frame != NO_STACK]
-        alone = _innermost([one for one in shown if _accounts(one.inclusive.difference, whole)], whole)
+        alone = _innermost([one for one in shown if self._cover([one])], whole)
         if alone is not None and (_accounts(alone.own.difference, whole) or not self.is_everywhere(alone)):
             return (alone,)
         if several := self._several([one for one in shown if not self.is_everywhere(one)]):
@@ -144,19 +154,25 @@ class ProfileDifference:
         whole = self.total.difference
         return whole != 0 and abs(one.inclusive.difference) >= LEAST_SHARE * abs(whole)
 
+    def _cover(self, chosen: Sequence[FrameDifference]) -> bool:
+        """Return whether functions account for the difference, also at the lower end of the interval of their share."""
+        part = sum(one.inclusive.difference for one in chosen)
+        if not _accounts(part, self.total.difference):
+            return False
+        return self.least_share is None or self.least_share([one.frame for one in chosen]) >= LEAST_COVERED
+
     def _several(self, among: Sequence[FrameDifference]) -> tuple[FrameDifference, ...]:
-        whole = self.total.difference
         candidates = [one for one in among if self.is_relevant(one)]
         candidates = sorted(candidates, key=lambda one: -abs(one.inclusive.difference))[:_MOST_CHOSEN_FROM]
         for number in range(2, MOST_LEADING + 1):
             found = (
                 chosen
                 for chosen in itertools.combinations(candidates, number)
-                if _accounts(sum(one.inclusive.difference for one in chosen), whole)
-                and not any(
+                if not any(
                     frozenset((one.frame, other.frame)) in self.nested
                     for one, other in itertools.combinations(chosen, 2)
                 )
+                and self._cover(chosen)
             )
             if best := min(found, key=self._rank, default=None):
                 return best
@@ -172,7 +188,7 @@ def _innermost(among: Sequence[FrameDifference], whole: float) -> FrameDifferenc
 
 
 def _accounts(part: float, whole: float) -> bool:
-    return whole != 0 and abs(part - whole) <= LARGEST_REST * abs(whole)
+    return whole != 0 and LEAST_COVERED <= part / whole <= MOST_COVERED
 
 
 def stacks_of_both(baseline: Profile, candidate: Profile) -> dict[tuple[Frame, ...], Weights]:

@@ -123,7 +123,7 @@ def answer(start: str, time: TimeByFunction) -> str:
     if not whole:
         return f"{start}: {f'the differences of {time.spread} functions cancel out' if time.spread else 'no function accounts for it'}."
     if not time.leading:
-        return f"{start}: the difference is spread over {time.spread} functions, and no three of them have 80 % of it."
+        return f"{start}: the difference is spread over {time.spread} functions, and no three of them are shown to have 80 % of it."
     leading = time.functions[: time.leading]
     together = sum(one.candidate - one.baseline for one in leading) / whole
     texts = [_leading(one, whole, time.unit) for one in leading]

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Profiles in the formats of other tools (folded stacks, speedscope), and equal names of two C libraries' functions."""
+"""Profiles in the formats of other tools (folded stacks, pprof), and equal names of two C libraries' functions."""
 
 from __future__ import annotations
 
 import collections
 import functools
+import gzip
 import itertools
-import json
 import re
 from collections.abc import Collection, Sequence
 
@@ -16,8 +16,7 @@ from swapstone.core.model.profile import KERNEL, NAMELESS, OWN_OBJECT, Frame, Pr
 from swapstone.parts.explain.explanation.call_names import common_call, plain_name
 from swapstone.parts.explain.model.explanation import KERNEL_LOCKS, NO_PROCESSOR_FRAME
 
-SCHEMA = "https://www.speedscope.app/file-format-schema.json"
-_UNITS = {"ns": "nanoseconds", "B": "bytes", "1": "none"}
+_UNITS = {"ns": "nanoseconds", "B": "bytes", "1": "count"}
 
 
 def label(frame: Frame) -> str:
@@ -56,37 +55,56 @@ def folded_difference(baseline: Profile, candidate: Profile) -> str:
     )
 
 
-def speedscope(profile: Profile, name: str) -> str:
-    """Return a profile as speedscope JSON: one sampled profile, with a stack and its weight for each sample.
+def pprof(baseline: Profile, candidate: Profile | None = None) -> bytes:
+    """Return a profile, or the difference of two, as gzip-compressed ``profile.proto`` of pprof, which speedscope.app opens too.
+
+    The message and its numbers of fields are those of https://github.com/google/pprof/blob/main/proto/profile.proto.
 
     Args:
-        profile: the stacks and weights.
-        name: title of the profile.
+        baseline: the only profile, whose weights are over the whole run; or the baseline's.
+        candidate: of the difference. Samples then have three values: the difference, which is below 0 where there is less, the baseline,
+            and the candidate, over the smaller number of operations of the two profiles.
     """
-    kept = [stack for stack in profile.stacks if stack.frames]
-    samples, values = [list(stack.frames) for stack in kept], [round(stack.weight) for stack in kept]
-    return json.dumps(
-        {
-            "$schema": SCHEMA,
-            "name": name,
-            "exporter": "swapstone",
-            "activeProfileIndex": 0,
-            "shared": {
-                "frames": [{"name": label(frame), "file": frame.object} for frame in profile.frames],
-            },
-            "profiles": [
-                {
-                    "type": "sampled",
-                    "name": name,
-                    "unit": _UNITS[profile.unit],
-                    "startValue": 0,
-                    "endValue": sum(values),
-                    "samples": samples,
-                    "weights": values,
-                }
-            ],
-        }
-    )
+    one = candidate is None
+    other = baseline if candidate is None else candidate
+    operations = max(1.0, min(baseline.operations, other.operations)) if not one else baseline.operations
+    texts, functions = dict[str, int](), dict[Frame, int]()
+
+    def text(value: str) -> int:
+        return texts.setdefault(value, len(texts))
+
+    text("")  # the first text is empty
+    unit = text(_UNITS[baseline.unit])
+    kinds = [text(name) for name in ((baseline.kind,) if one else ("difference", "baseline", "candidate"))]
+    made = [_field(1, _field(1, kind) + _field(2, unit)) for kind in kinds]
+    for frames, each in stacks_of_both(baseline, other).items():
+        before, after = (round(weight * operations) for weight in (each.baseline, each.candidate))
+        places = [functions.setdefault(frame, len(functions) + 1) for frame in reversed(frames or (NO_STACK,))]
+        values = (before,) if one else (after - before, before, after)
+        packed = [b"".join(map(_number, numbers)) for numbers in (places, values)]
+        made.append(_field(2, _field(1, packed[0]) + _field(2, packed[1])))
+    for frame, number in functions.items():
+        made.append(_field(4, _field(1, number) + _field(4, _field(1, number))))
+        made.append(_field(5, _field(1, number) + _field(2, text(label(frame))) + _field(4, text(frame.object))))
+    made += [_field(6, value.encode("utf-8", "backslashreplace")) for value in texts]
+    return gzip.compress(b"".join(made), mtime=0)
+
+
+def _number(value: int) -> bytes:
+    """Return a number as protocol buffers encode it: 7 bits a byte, the lowest first; one below 0 as that plus 2^64."""
+    value %= 1 << 64
+    found = bytearray()
+    while value > 0x7F:
+        found.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes((*found, value))
+
+
+def _field(number: int, value: int | bytes) -> bytes:
+    """Return a field of a message: a number, or bytes after their length."""
+    if isinstance(value, int):
+        return _number(number << 3) + _number(value)
+    return _number(number << 3 | 2) + _number(len(value)) + value
 
 
 _C_LIBRARY = re.compile(r"(?:libc|libpthread|ld-linux[\w-]*|ld-musl-\w+|libc\.musl-\w+)[.\-]?[\d.]*\.so(?:\.\d+)*")

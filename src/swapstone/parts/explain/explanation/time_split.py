@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 import numpy as np
@@ -164,11 +164,11 @@ def time_split(seen: RowMeasurements) -> TimeSplit | None:
     ready = Weights(*(_ready(parts) for parts in pairs))
     now = (functions.total.baseline + ready.baseline, functions.total.candidate + ready.candidate)
     recorded = [each if side.time_ns is None else side.time_ns for side, each in zip(seen.references, now, strict=True)]
-    intervals, whole = _intervals(sides, functions, metric)
+    intervals, whole, least_share = _intervals(sides, functions, metric)
     return TimeSplit(
         metric=metric,
         recorded=Weights(*recorded),
-        functions=functions.with_intervals(intervals),
+        functions=functions.with_intervals(intervals, least_share),
         ready=ready,
         waits={one.frame: one.inclusive.difference for one in waits.frames},
         interval=whole,
@@ -259,16 +259,18 @@ def _joined(parts: Sequence[tuple[Profile, float]], notes: Sequence[str]) -> Pro
 
 def _intervals(
     sides: Sequence[_Side], functions: ProfileDifference, metric: str
-) -> tuple[dict[Frame, Interval], Interval | None]:
-    """Return the intervals of functions' inclusive differences, and of the whole difference.
+) -> tuple[dict[Frame, Interval], Interval | None, Callable[[Sequence[Frame]], float] | None]:
+    """Return the intervals of functions' inclusive differences, that of the whole difference, and `ProfileDifference.least_share`.
 
     The runs of each kind are resampled: those without an instrument as pairs of both sides, because both took turns; those under an
     instrument of each side by itself. The standard error is that of the replicates, or that of counting samples (Poisson) where that is
     larger: equal counts in a few runs are no proof of an exact share. Student's quantile is of the smallest number of runs.
+    The standard error of a share is that of a ratio (Cochran, Sampling Techniques, 1977, 2.11), so what the functions and the whole
+    have in common does not widen it.
     """
     groups = min(side.runs(metric) for side in sides)
     if groups < LEAST_RUNS:
-        return {}, None
+        return {}, None, None
     least = _LEAST_SHARE * abs(functions.total.difference)
     chosen = sorted(functions.frames, key=lambda one: -abs(one.inclusive.difference))[:_MOST_FUNCTIONS]
     places = {one.frame: n for n, one in enumerate(one for one in chosen if abs(one.inclusive.difference) >= least)}
@@ -283,7 +285,18 @@ def _intervals(
     reach = student_quantile(groups - 1, ERROR / SHOWN_FUNCTIONS) * spreads
     whole, half = functions.total.difference, student_quantile(groups - 1, ERROR) * float(spreads[-1])
     found = {frame: (middles[frame] - float(reach[n]), middles[frame] + float(reach[n])) for frame, n in places.items()}
-    return found, (whole - half, whole + half)
+    covariance = np.cov(apart, rowvar=False) * factor
+
+    def least_share(frames: Sequence[Frame]) -> float:
+        if not whole or not places.keys() >= set(frames):
+            return -math.inf
+        share, rows = sum(middles[frame] for frame in frames) / whole, [places[frame] for frame in frames]
+        signs = np.zeros(len(spreads))
+        signs[rows], signs[-1] = 1.0, -share
+        variance = max(float(signs @ covariance @ signs), float(counting[rows].sum()))
+        return share - student_quantile(groups - 1, ERROR) * math.sqrt(variance) / abs(whole)
+
+    return found, (whole - half, whole + half), least_share
 
 
 def _replicates(

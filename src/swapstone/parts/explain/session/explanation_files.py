@@ -27,7 +27,7 @@ from swapstone.core.report.context import ExplanationSummary
 from swapstone.core.report.render import html, markdown
 from swapstone.core.session.explainer import PAGE
 from swapstone.parts.explain.explanation.counted_answer import counted_difference, explain_counts
-from swapstone.parts.explain.explanation.profile_formats import folded, folded_difference, speedscope
+from swapstone.parts.explain.explanation.profile_formats import folded, folded_difference, pprof
 from swapstone.parts.explain.explanation.row_answer import explain_measurements
 from swapstone.parts.explain.explanation.time_split import run_of, time_split
 from swapstone.parts.explain.explanation.wakeup_answer import explain_wakeups, traced_difference
@@ -298,7 +298,7 @@ def evidence_files(view: RecordView, observed: Evidence) -> dict[str, bytes]:
     return files
 
 
-def evidence_pages(observed: Evidence, explanation: Explanation) -> Iterator[tuple[str, str]]:
+def evidence_pages(observed: Evidence, explanation: Explanation) -> Iterator[tuple[str, str | bytes]]:
     """Yield everything that is computed from evidence: name and content."""
     yield EXPLANATION, to_json(explanation, observed)
     yield "explanation.md", markdown.render(document_of(explanation))
@@ -353,18 +353,19 @@ def _graphs(
     pair: tuple[Profile | None, Profile | None],
     *,
     notes: tuple[str, ...] = (),
-) -> Iterator[tuple[str, str]]:
+) -> Iterator[tuple[str, str | bytes]]:
     """Yield the files of a kind of profile: name and content. The notes are of the difference."""
     for side, variant, profile in zip(SIDES, variants, pair, strict=True):
         if profile is not None and profile.stacks:
             title = f"{kind} {workload} {variant}"
             yield f"{kind}-{side}.folded", folded(profile)
-            yield f"{kind}-{side}.speedscope.json", speedscope(profile, title)
+            yield f"{kind}-{side}.pb.gz", pprof(profile)
             yield f"{kind}-{side}.html", flame_graph.page(title, profile, None)
     before, after = pair
     if before is not None and after is not None and (before.stacks or after.stacks):
         title = f"{kind} {workload}: {variants[1]} against {variants[0]}"
         yield f"{kind}-difference.folded", folded_difference(before, after)
+        yield f"{kind}-difference.pb.gz", pprof(before, after)
         yield f"{kind}-difference.html", flame_graph.page(title, before, after, notes)
 
 
