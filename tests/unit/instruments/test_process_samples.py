@@ -164,14 +164,16 @@ def test_a_share_is_that_of_each_run() -> None:
 @pytest.mark.parametrize(
     ("works", "reason"), [(True, None), (False, "the kernel refuses perf events (kernel.perf_event")]
 )
-def test_user_code_alone_needs_less(monkeypatch: pytest.MonkeyPatch, *, works: bool, reason: str | None) -> None:
-    def counts(command: tuple[str, ...]) -> object:
-        user = command[command.index("-e") + 1].endswith(":u")
-        return type("Ended", (), {"returncode": 0 if works and user else 1, "stderr": ""})
-
-    monkeypatch.setattr(requirements, "missing_tool", lambda *_: None)
-    monkeypatch.setattr(requirements, "_run", counts)
-    found = requirements.missing_user_samples.__wrapped__()
+def test_user_code_alone_needs_less(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *, works: bool, reason: str | None
+) -> None:
+    perf = tmp_path / "perf"
+    perf.write_text(f"""#!/bin/sh\ncase "$*" in *:u*) exit {int(not works)};; *) exit 1;; esac\n""")
+    perf.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    requirements.missing_user_samples.cache_clear()
+    found = requirements.missing_user_samples()
+    requirements.missing_user_samples.cache_clear()
     assert (found is None) == works
     assert found is None or (reason is not None and found.reason.startswith(reason))
 
