@@ -168,4 +168,5 @@ def test_stored_paths_that_contradict_the_table_are_not_used(shared: Shared) -> 
     whole = paths.read_bytes()
     paths.write_bytes(whole.replace(b'"least":0', b'"least":-1', 1))
     swapstone(top, "explain", str(top / RECORD), *ROW)  # runs both variants again
-    assert paths.read_bytes() == whole and _stacks(folder) == stacks
+    again, before = json.loads(paths.read_bytes()), json.loads(whole)
+    assert again["paths"] == before["paths"] and again["sides"] == before["sides"] and _stacks(folder) == stacks
