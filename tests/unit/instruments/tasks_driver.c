@@ -22,7 +22,7 @@ struct qemu_plugin_insn {
     uint64_t address;
     unsigned char code[16];
     size_t size;
-    uint64_t *counters[CALLBACKS];
+    uint64_t *counters[CALLBACKS], summands[CALLBACKS];
     executed_callback executed;
     access_callback accessed;
     void *data;
@@ -68,11 +68,12 @@ void qemu_plugin_register_vcpu_insn_exec_cb(struct qemu_plugin_insn *instruction
 void qemu_plugin_register_vcpu_insn_exec_inline(struct qemu_plugin_insn *instruction,
                                                 enum qemu_plugin_op operation, void *counter,
                                                 uint64_t summand) {
-    (void)operation, (void)summand;
-    uint64_t **place = instruction->counters;
-    while (*place)
+    (void)operation;
+    size_t place = 0;
+    while (instruction->counters[place])
         place++;
-    *place = counter;
+    instruction->counters[place] = counter;
+    instruction->summands[place] = summand;
 }
 void qemu_plugin_register_vcpu_mem_cb(struct qemu_plugin_insn *instruction, access_callback function,
                                       enum qemu_plugin_cb_flags flags, enum qemu_plugin_mem_rw kind,
@@ -100,8 +101,8 @@ static void execute(uint64_t address, size_t count) {
                 struct qemu_plugin_insn *one = &blocks[i].instructions[at];
                 if (one->executed)
                     one->executed(0, one->data);
-                for (uint64_t **counter = one->counters; *counter; counter++)
-                    ++**counter;
+                for (size_t place = 0; one->counters[place]; place++)
+                    *one->counters[place] += one->summands[place];
             }
             return;
         }

@@ -29,13 +29,13 @@ i {TIMER:x} {TIMER:x} -
 rc {EXECVE:x} {EXECVE:x} execve
 c {GETPID:x} {GETPID:x} getpid
 """
-NOP, STORE_SP, LOAD_SP, STORE = "90", "4889a700180000", "488ba600180000", "488903"
+NOP, POP, STORE_SP, LOAD_SP, STORE = "90", "58", "4889a700180000", "488ba600180000", "488903"
 BLOCKS = (
     f"b {SWITCH:x} {STORE_SP} {LOAD_SP} {NOP}",
     f"b {COPY:x} {NOP} {STORE}",
     *(f"b {place:x} {NOP} {NOP}" for place in (EXECVE, ENTRY, FAULT, FROM_USER, LEAVE, TIMER, GETPID, OTHER)),
     f"b {AGENT:x} {NOP}",
-    f"b {PROGRAM:x} {NOP} {NOP} {NOP}",
+    f"b {PROGRAM:x} {POP} {POP} {POP}",
 )
 START = (f"x {AGENT:x} 1", f"x {ENTRY:x} 2", f"x {EXECVE:x} 2")
 """The agent executes the program."""
