@@ -43,8 +43,7 @@ from tests.e2e.cli import swapstone
 from swapstone.core.model.directories import write_whole
 from swapstone.core.model.regular_file import decode_toml
 from swapstone.parts.explain.explanation.by_function import function_text
-from swapstone.parts.explain.explanation.remedy_gaps import closed_gap
-from swapstone.parts.explain.model.explanation import RemedyRuns
+from swapstone.parts.explain.model.explanation import RemedyShare
 
 SOURCES = Path(__file__).with_name("cause_programs")
 LIBRARIES = 50
@@ -168,7 +167,7 @@ class Result:
     outcome: Outcome
     seconds: float
     load: float = 0.0
-    remedies: tuple[RemedyRuns, ...] = ()
+    remedies: tuple[RemedyShare, ...] = ()
 
 
 def stored(path: Path) -> Result | None:
@@ -236,7 +235,7 @@ def explained(program: Path, pair: Pair, asked: argparse.Namespace) -> Result:
             return Result(pair, verdict, problem, time.monotonic() - start, load)
     outcome = outcome_of(content["explanation"])
     verdict = verdict_of(outcome, cause)
-    remedies = msgspec.convert(content["measured"].get("remedies") or (), tuple[RemedyRuns, ...])
+    remedies = msgspec.convert(content["explanation"]["remedies"] or (), tuple[RemedyShare, ...])
     return Result(pair, verdict, outcome, time.monotonic() - start, load, remedies)
 
 
@@ -289,13 +288,17 @@ def _between(interval: tuple[float, float] | None) -> str:
 
 
 def remedy_row(result: Result) -> tuple[str, ...]:
-    """Return the cells of the remedies of a result: that which closes most of the gap, the share with its interval, and the others."""
-    gaps = {each.name: gap for each in result.remedies if (gap := closed_gap(each)) is not None and gap.interval}
-    best = max(gaps, key=lambda name: gaps[name].share, default=None)
-    others = ", ".join(each.name for each in result.remedies if each.name != best)
-    if best is None:
-        return result.pair.key, "none measured", "", "", others
-    return result.pair.key, best, f"{100 * gaps[best].share:.0f} %", _between(gaps[best].interval), others
+    """Return the cells of the remedies of a result: its own, the share with its interval, that of the placebo, and the others."""
+    own = next(
+        (each for each in result.remedies if each.name == CAUSES[result.pair.name].remedy),
+        RemedyShare(name="not tried", text=""),
+    )
+    others = ", ".join(f"{each.name} {_percent(each.share)}" for each in result.remedies if each is not own)
+    return result.pair.key, own.name, _percent(own.share), _between(own.interval), _percent(own.placebo), others
+
+
+def _percent(share: float | None) -> str:
+    return "not measured" if share is None else f"{100 * share:.0f} %"
 
 
 def tables(results: Sequence[Result]) -> str:
@@ -306,7 +309,7 @@ def tables(results: Sequence[Result]) -> str:
         table(("planted", "verdict", "functions and callers", "share", "interval"), map(row, results)),
     ]
     if tried := [remedy_row(each) for each in results if each.remedies]:
-        parts.append(table(("planted", "remedy", "closes", "interval", "tried as well"), tried))
+        parts.append(table(("planted", "remedy", "closes", "interval", "placebo", "tried as well"), tried))
     return "\n\n".join(parts) + "\n"
 
 

@@ -349,8 +349,8 @@ def evidence_by_run(runs: int = 5) -> bytes:
             {**given, "instrument": "waits", "waits": waits, "taken": [{"whose": "hog", "total_ns": 7.0}]},
             {**given, "instrument": "hardware", "amounts": counts},
         ]
-    times = {"faster": [10.0, 11.0], "slower": [30.0, 31.0], "remedied": [12.0, 12.0]}
-    content["remedies"] = [{"name": "a", "text": "b", **{name: 4 * some for name, some in times.items()}}]
+    times = {"faster": [10.0, 11.0], "slower": [30.0, 31.0], "placebo": [29.0, 32.0], "remedied": [12.0, 12.0]}
+    content["remedies"] = [{"name": "a", "text": "b", "calls": 7, **{name: 4 * some for name, some in times.items()}}]
     return json.dumps(content, sort_keys=True).encode()
 
 

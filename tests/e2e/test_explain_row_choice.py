@@ -108,6 +108,7 @@ def _variant(variant: str, wall: float) -> RowVariant:
     return RowVariant(
         Tracee(variant, request, Region.PROGRAM),
         lambda *_: ReferenceRun({"wall": wall, "minflt": 3.0}, ()),
+        lambda *_: "",
         wall,
         wall,
         "",

@@ -41,7 +41,9 @@ from swapstone.parts.explain.instruments.acquisition import INSTRUMENTS
     help="Leave an instrument out; repeatable.",
 )
 @click.option(
-    "--confirm", is_flag=True, help="Also try remedies for what is named: which share of the gap each closes."
+    "--confirm",
+    is_flag=True,
+    help="Also try remedies for what is named: which share of the gap each closes beyond a placebo.",
 )
 @TRUST
 @click.option("--json", "kind", flag_value="json", help="Print all of it as JSON.")

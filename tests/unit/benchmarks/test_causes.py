@@ -35,7 +35,7 @@ from benchmarks.causes import (
 )
 
 from swapstone.parts.explain.instruments.remedies import REMEDIES
-from swapstone.parts.explain.model.explanation import RemedyRuns
+from swapstone.parts.explain.model.explanation import RemedyShare
 from tests.programs import needs
 
 HEADERS = [Path("/usr", each) for each in ("include/sqlite3.h", "include/zlib.h", "share/i18n/locales/en_US")]
@@ -133,7 +133,7 @@ def test_the_programs_compile_and_run(tmp_path: Path) -> None:
         subprocess.run(shlex.split(placed(command, tmp_path)), cwd=tmp_path, env=environment, check=True)
 
 
-def result(name: str, verdict: str = "right", *, null: bool = False, remedies: tuple[RemedyRuns, ...] = ()) -> Result:
+def result(name: str, verdict: str = "right", *, null: bool = False, remedies: tuple[RemedyShare, ...] = ()) -> Result:
     named, interval = ("", None) if null else ("main", (0.8, 1.0))
     outcome = Outcome(named=named, share=0.9, interval=interval, evidence="evidence", answer="answer")
     return Result(Pair(name, null), verdict, outcome, 9.0, 1.5, remedies)
@@ -169,16 +169,18 @@ def test_what_is_stored_is_not_run_again_and_failures_are(
     assert stored(tmp_path / "lock.json") is None and stored(tmp_path / "fsync.json") == result("fsync")
 
 
-def test_a_row_has_the_remedy_that_closes_most_of_the_gap() -> None:
-    def tried(name: str, remedied: float, problem: str = "") -> RemedyRuns:
-        count = 0 if problem else 8
-        faster, slower, times = (1.0,) * count, (5.0,) * count, (remedied,) * count
-        return RemedyRuns(name=name, text="t", problem=problem, faster=faster, slower=slower, remedied=times)
+def test_a_row_has_the_share_of_its_remedy_and_of_all_others() -> None:
+    def share(name: str, share: float | None, *, confirmed: bool = False) -> RemedyShare:
+        interval = None if share is None else (share - 0.125, share + 0.125)
+        placebo = None if share is None else 0.25
+        return RemedyShare(name=name, text="", share=share, interval=interval, placebo=placebo, confirmed=confirmed)
 
-    one = result("fsync", remedies=(tried("no sleeps", 4.0), tried("page cache", 1.0), tried("x", 0.0, "static")))
-    assert remedy_row(one) == ("fsync", "page cache", "100 %", "100 to 100 %", "no sleeps, x")
-    none = result("lock", remedies=(tried("x", 0.0, "static"),))
-    assert remedy_row(none) == ("lock", "none measured", "", "", "x")
+    tried = (share("page cache", 0.25), share("no forced writes", 0.75, confirmed=True), share("x", None))
+    one = result("fsync", remedies=tried)
+    others = "page cache 25 %, x not measured"
+    assert remedy_row(one) == ("fsync", "no forced writes", "75 %", "62 to 88 %", "25 %", others)
+    none = result("lock", remedies=tried[2:])
+    assert remedy_row(none) == ("lock", "not tried", "not measured", "", "not measured", "x not measured")
     text = tables([one, none, result("turns")])
     assert text.count("fsync") == text.count("lock ") == 2 and text.count("| turns ") == 1
 

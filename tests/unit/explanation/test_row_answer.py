@@ -355,7 +355,8 @@ def test_functions_with_a_tenth_of_the_difference_and_evidence_choose_remedies()
     calls = counted("syscalls", {}, {("system calls", "read"): 900.0})
     found = explain(row(([{OWN: 1}], [1e6]), ([{OWN: 1, READ: 7.8, FREE: 0.2}], [9e6]), *calls))
     assert isinstance(found, Explanation)
-    assert set(named(found)) == {"read (system call)", "900 read per operation (other variant: 0)"}
+    texts = {"read (system call)", "900 read per operation (other variant: 0)", *found.unknown}
+    assert set(named(found)) == texts and len(texts) == 3
     assert named(explain(msgspec.structs.replace(_without_profiles(), differs=False))) == ()
 
 

@@ -1,74 +1,57 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""How much of the gap between two variants a remedy closes."""
+"""How much of the gap between two variants a remedy closes, beyond its placebo."""
 
 from __future__ import annotations
 
-import dataclasses
+from collections.abc import Sequence
 
+import msgspec
 import numpy as np
 
-from swapstone.parts.explain.model.explanation import RemedyRuns
+from swapstone.parts.explain.model.explanation import RemedyRuns, RemedyShare
 
-CONFIDENCE = 0.95
-REPLICATES = 2000
+ALPHA = 0.05
+"""Of all remedies of a row together: each interval has its part (Bonferroni)."""
+
+REPLICATES = 4000
 LEAST_ROUNDS = 5
-MOST_ROUNDS = 1000
+MOST_ROUNDS = 100
 """More rounds only occur in forged evidence."""
 _SEED = 21
 
 
-@dataclasses.dataclass(frozen=True)
-class ClosedGap:
-    """The share of the gap that a remedy closes: 1 if the slower variant is then as fast as the other, below 0 if it is slower than before.
-
-    Attributes:
-        share: from the medians.
-        interval: from a bootstrap of the rounds; None with fewer than `LEAST_ROUNDS`, or if the gap itself is not shown.
-        rounds: how often all three were run in turn.
-    """
-
-    share: float
-    interval: tuple[float, float] | None
-    rounds: int
+def remedy_shares(every: Sequence[RemedyRuns]) -> tuple[RemedyShare, ...]:
+    """Return the share of the gap that each remedy of a row closes: those that are confirmed first, then those that were measured."""
+    found = [_share(tried, ALPHA / len(every)) for tried in every]
+    return tuple(sorted(found, key=lambda each: (not each.confirmed, each.share is None)))
 
 
-def closed_gap(tried: RemedyRuns) -> ClosedGap | None:
-    """Return how much of the gap a remedy closes; None if it was not measured, or if there was no gap in these runs."""
-    rounds = len(tried.remedied)
-    if not 0 < rounds <= MOST_ROUNDS or not len(tried.faster) == len(tried.slower) == rounds:
-        return None
-    times = np.asarray((tried.faster, tried.slower, tried.remedied), dtype=np.float64)
-    fast, slow, remedied = (float(each) for each in np.median(times, axis=1))
-    if slow <= fast:
-        return None
-    share = (slow - remedied) / (slow - fast)
-    chosen = np.random.default_rng(_SEED).integers(0, rounds, (REPLICATES, rounds))
-    faster, slower, with_it = np.median(times[:, chosen], axis=2)
-    gap = slower - faster
-    if rounds < LEAST_ROUNDS or float(np.quantile(gap, (1 - CONFIDENCE) / 2)) <= 0:
-        return ClosedGap(share, None, rounds)
-    shares = (slower - with_it)[gap > 0] / gap[gap > 0]
-    low, high = np.quantile(shares, ((1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2))
-    return ClosedGap(share, (float(low), float(high)), rounds)
-
-
-def remedy_text(tried: RemedyRuns) -> str:
-    """Return a sentence on a remedy that was tried."""
-    start = f"{tried.name}: {tried.text}."
+def _share(tried: RemedyRuns, alpha: float) -> RemedyShare:
+    made = RemedyShare(name=tried.name, text=f"{tried.name}: {tried.text}.", calls=tried.calls)
     if tried.problem:
-        return f"{start} Not measured: {tried.problem.rstrip('.')}."
-    found = closed_gap(tried)
-    if found is None:
-        return f"{start} Not known: the slower variant was not slower in the {len(tried.remedied)} rounds of this measurement."
-    rounds = f"{found.rounds} rounds"
-    if found.interval is None:
-        return f"{start} Not known: in {rounds} the gap between both variants is not larger than its error."
-    low, high = (f"{100 * each:.0f}" for each in found.interval)
-    between = f"95 % interval {low} to {high} %, {rounds}"
-    if found.interval[0] > 0:
-        return f"{start} It closes {100 * found.share:.0f} % of the gap ({between})."
-    if found.interval[1] < 0:
-        return (
-            f"{start} It makes the slower variant slower still, by {-100 * found.share:.0f} % of the gap ({between})."
+        return _with_result(made, f"Not measured: {tried.problem.rstrip('.')}.")
+    rows = (tried.faster, tried.slower, tried.placebo, tried.remedied)
+    rounds = len(tried.remedied)
+    if {*map(len, rows)} != {rounds} or not LEAST_ROUNDS <= rounds <= MOST_ROUNDS:
+        return _with_result(made, "Not known: it was not measured beside a placebo, or in too few rounds.")
+    times = np.asarray(rows, dtype=np.float64)
+    chosen = np.random.default_rng(_SEED).integers(0, rounds, (REPLICATES, rounds))
+    faster, slower, placebo, remedied = np.median(times[:, chosen], axis=2)
+    gap, ends = slower - faster, (alpha / 2, 1 - alpha / 2)
+    fast, slow, empty, with_it = map(float, np.median(times, axis=1))
+    if slow <= fast or float(np.quantile(gap, ends[0])) <= 0:
+        return _with_result(
+            made, f"Not known: in {rounds} rounds the gap between both variants is not larger than its error."
         )
-    return f"{start} It closes nothing of the gap that this measurement shows ({between})."
+    low, high = map(float, np.quantile(((placebo - remedied) / gap)[gap > 0], ends))
+    share, alone = (empty - with_it) / (slow - fast), (slow - empty) / (slow - fast)
+    calls = "" if tried.calls is None else f", acting on {tried.calls:,} call{'' if tried.calls == 1 else 's'}"
+    between = f"({100 * low:.0f} to {100 * high:.0f} %, {rounds} rounds{calls}; the placebo alone: {100 * alone:.0f} %)"
+    start = f"Confirmed: it closes {100 * share:.0f} %" if low > 0 else f"No effect is shown: {100 * share:.0f} %"
+    result = f"It widens the gap by {-100 * share:.0f} % {between}." if high < 0 else f"{start} of the gap {between}."
+    numbers = {"share": share, "interval": (low, high), "placebo": alone, "confirmed": low > 0}
+    return msgspec.structs.replace(_with_result(made, result), **numbers)
+
+
+def _with_result(made: RemedyShare, result: str) -> RemedyShare:
+    return msgspec.structs.replace(made, text=f"{made.text} {result}")

@@ -25,7 +25,7 @@ from swapstone.parts.explain.explanation.count_costs import (
     reference_values,
 )
 from swapstone.parts.explain.explanation.measured_tables import measured_tables
-from swapstone.parts.explain.explanation.remedy_gaps import remedy_text
+from swapstone.parts.explain.explanation.remedy_gaps import remedy_shares
 from swapstone.parts.explain.explanation.surroundings import (
     NEITHER,
     READY,
@@ -97,7 +97,7 @@ def explain_measurements(seen: RowMeasurements) -> Explanation:
         else (),
         unknown=tuple(_unknown(seen, counts, split)),
         tables=measured_tables(seen, counts),
-        remedies=None if seen.remedies is None else tuple(map(remedy_text, seen.remedies)),
+        remedies=None if seen.remedies is None else remedy_shares(seen.remedies),
         differs=seen.differs,
         no_result=seen.no_result,
         surroundings=surrounding_lines(seen, counts) if seen.differs or _differ_now(seen) else (),
@@ -112,7 +112,7 @@ def _differ_now(seen: RowMeasurements) -> bool:
 
 
 def named(explanation: Explanation) -> tuple[str, ...]:
-    """Return the functions with `LEAST_SHARE` of the difference or more, as sentences have them, and the sentences about counts."""
+    """Return the functions with `LEAST_SHARE` of the difference or more, as sentences have them, and those about counts and limits."""
     time = explanation.time
     whole = time.measured[1] - time.measured[0] if time else 0.0
     functions = (
@@ -120,7 +120,12 @@ def named(explanation: Explanation) -> tuple[str, ...]:
         if time and whole
         else []
     )
-    return (*(function_text(one.symbol, one.object) for one in functions), *explanation.evidence)
+    return (
+        *(function_text(one.symbol, one.object) for one in functions),
+        *explanation.evidence,
+        *explanation.unknown,
+        *explanation.surroundings,
+    )
 
 
 def _sentence(seen: RowMeasurements, time: TimeByFunction | None) -> str:

@@ -13,6 +13,7 @@ from typing import TypeVar
 
 import msgspec
 
+from swapstone.core.factors import find_factor, recipe_of
 from swapstone.core.model import (
     IDLE,
     Comparison,
@@ -25,6 +26,7 @@ from swapstone.core.model import (
     Variant,
 )
 from swapstone.core.model.temporary_folder import TemporaryFolder
+from swapstone.core.run.builder import builder
 from swapstone.core.run.prepare import Prepared
 from swapstone.core.run.subject import TrialSpec, whole_environment
 from swapstone.core.run.variant_program import Program
@@ -129,10 +131,13 @@ class RowVariant:
         time_ns: time of an operation in the record, of the metric that is divided; None if the row is of another metric.
         program_sha256: digest of the program's file.
         preload: objects that the loader preloads.
+        object_of: returns the path of the object that another level of a factor adds to these, built if it is missing; its arguments are
+            factor, level, and what is called with a line before a build.
     """
 
     tracee: Tracee
     run: Callable[[int, Change], ReferenceRun]
+    object_of: Callable[[str, str, Callable[[str], None]], str]
     recorded: float
     time_ns: float | None
     program_sha256: str
@@ -440,8 +445,8 @@ def _reference_run(region: Region, medians: Mapping[str, float], answer: AgentAn
 
 def _runnable(
     context: RowContext, comparison: Comparison, variant: Variant, program: Program
-) -> tuple[Tracee, Callable[[int, Change], ReferenceRun]]:
-    """Return what runs under instruments, and what runs it without one: given the run's number and a change of the request.
+) -> tuple[Tracee, Callable[[int, Change], ReferenceRun], Callable[[str, str, Callable[[str], None]], str]]:
+    """Return `tracee`, `run` and `object_of` of a `RowVariant`.
 
     Raises:
         UnavailableError: the program does not mark its work.
@@ -498,4 +503,12 @@ def _runnable(
         # None if the program with its symbols has other code
         symbols = subject.with_symbols(program, context.scratch / variant.label.replace("/", "_"), like=program.path)
     renew = request if region is Region.DRIVEN else None
-    return Tracee(variant.label, request(), region, operations, symbols, renew, generator), run
+
+    def object_of(factor: str, level: str, notify: Callable[[str], None]) -> str:
+        recipe = recipe_of(variant, subject.base_recipe(variant, builder().base_recipe("")))
+        made = builder().resolve(find_factor(factor).apply(level, recipe), notify).preload
+        if factor in dict(variant.applied) or not made:
+            raise UnavailableError(f"{factor} is a factor of the record, or the program is static")
+        return made[-1]
+
+    return Tracee(variant.label, request(), region, operations, symbols, renew, generator), run, object_of

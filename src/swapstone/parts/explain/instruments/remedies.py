@@ -1,267 +1,41 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Remedies: changes of a program's surroundings that take a cause away, if the cause is what explain named. `explain --confirm` tries them.
 
-None changes the program's file. Each run with a remedy is judged as a trial is: by its status, its output and its levels.
+None changes the program's file. Each is measured beside a placebo: what carries it, without its effect. Each run is judged as a trial is:
+by its status, its output and its levels.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import os
+import random
 import re
+import shutil
 import subprocess
-import time
-from collections.abc import Callable, Iterator, Sequence
+import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
 
 from swapstone.core.artifacts.distribution_packages import require_command
 from swapstone.core.model import UserError
+from swapstone.core.model.directories import share_dir
+from swapstone.core.model.frozen_struct import LARGEST_INTEGER
 from swapstone.core.wire import TrialRequest
-from swapstone.parts.explain.instruments.acquisition import Change, RowVariant, unchanged
+from swapstone.parts.explain.instruments.acquisition import RowVariant
 from swapstone.parts.explain.instruments.traced_run import compile_c
 from swapstone.parts.explain.model.explanation import RemedyRuns
 
-NO_DELAY = """
-#define _GNU_SOURCE
-#include <dlfcn.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
-#include <sys/socket.h>
-static int set(int fd) {
-    int on = 1;
-    if (fd >= 0) setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    return fd;
-}
-int socket(int domain, int type, int protocol) {
-    int (*next)(int, int, int) = (int (*)(int, int, int))dlsym(RTLD_NEXT, "socket");
-    return set(next(domain, type, protocol));
-}
-int accept(int fd, struct sockaddr *name, socklen_t *length) {
-    int (*next)(int, struct sockaddr *, socklen_t *) =
-        (int (*)(int, struct sockaddr *, socklen_t *))dlsym(RTLD_NEXT, "accept");
-    return set(next(fd, name, length));
-}
-int accept4(int fd, struct sockaddr *name, socklen_t *length, int flags) {
-    int (*next)(int, struct sockaddr *, socklen_t *, int) =
-        (int (*)(int, struct sockaddr *, socklen_t *, int))dlsym(RTLD_NEXT, "accept4");
-    return set(next(fd, name, length, flags));
-}
-"""
+ROUNDS = 16
+"""With few rounds, bootstrap intervals of medians miss the true value too often: 6 % instead of 5 % with 8 rounds of normal noise."""
 
-BUFFERS = """
-#define _GNU_SOURCE
-#include <dlfcn.h>
-#include <stdio.h>
-static int (*next)(FILE *, char *, int, size_t);
-static void find(void) { next = (int (*)(FILE *, char *, int, size_t))dlsym(RTLD_NEXT, "setvbuf"); }
-int setvbuf(FILE *file, char *buffer, int mode, size_t size) {
-    (void)buffer, (void)mode, (void)size;
-    if (!next) find();
-    return next(file, NULL, _IOFBF, 1 << 16);
-}
-void setbuf(FILE *file, char *buffer) { setvbuf(file, buffer, _IOFBF, 0); }
-__attribute__((constructor)) static void begin(void) { setvbuf(stdout, NULL, _IOFBF, 0); }
-"""
-
-NO_SYNC = """
-int fsync(int fd) { (void)fd; return 0; }
-int fdatasync(int fd) { (void)fd; return 0; }
-int syncfs(int fd) { (void)fd; return 0; }
-void sync(void) {}
-"""
-
-PAGE_CACHE = """
-#define _GNU_SOURCE
-#include <dlfcn.h>
-#include <fcntl.h>
-#include <stdarg.h>
-#define CACHED(flags) ((flags) & ~(O_DIRECT | O_SYNC | O_DSYNC))
-#define OPEN(name) \\
-    int name(const char *path, int flags, ...) { \\
-        int (*next)(const char *, int, ...) = (int (*)(const char *, int, ...))dlsym(RTLD_NEXT, #name); \\
-        va_list more; \\
-        va_start(more, flags); \\
-        int mode = flags & (O_CREAT | O_TMPFILE) ? va_arg(more, int) : 0; \\
-        va_end(more); \\
-        return next(path, CACHED(flags), mode); \\
-    }
-#define OPENAT(name) \\
-    int name(int at, const char *path, int flags, ...) { \\
-        int (*next)(int, const char *, int, ...) = (int (*)(int, const char *, int, ...))dlsym(RTLD_NEXT, #name); \\
-        va_list more; \\
-        va_start(more, flags); \\
-        int mode = flags & (O_CREAT | O_TMPFILE) ? va_arg(more, int) : 0; \\
-        va_end(more); \\
-        return next(at, path, CACHED(flags), mode); \\
-    }
-#define TEMPORARY(name) \\
-    int name(char *path, int flags) { \\
-        int (*next)(char *, int) = (int (*)(char *, int))dlsym(RTLD_NEXT, #name); \\
-        return next(path, CACHED(flags)); \\
-    }
-OPEN(open)
-OPEN(open64)
-OPENAT(openat)
-OPENAT(openat64)
-TEMPORARY(mkostemp)
-TEMPORARY(mkostemp64)
-"""
-
-NO_SLEEPS = """
-#define _GNU_SOURCE
-#include <dlfcn.h>
-#include <poll.h>
-#include <sched.h>
-#include <time.h>
-#include <unistd.h>
-int nanosleep(const struct timespec *length, struct timespec *left) { (void)length, (void)left; sched_yield(); return 0; }
-int clock_nanosleep(clockid_t clock, int flags, const struct timespec *when, struct timespec *left) {
-    (void)clock, (void)flags, (void)when, (void)left;
-    sched_yield();
-    return 0;
-}
-int usleep(useconds_t length) { (void)length; sched_yield(); return 0; }
-unsigned sleep(unsigned length) { (void)length; sched_yield(); return 0; }
-int poll(struct pollfd *all, nfds_t count, int timeout_ms) {
-    int (*next)(struct pollfd *, nfds_t, int) = (int (*)(struct pollfd *, nfds_t, int))dlsym(RTLD_NEXT, "poll");
-    if (timeout_ms > 0) sched_yield();
-    return next(all, count, timeout_ms > 0 ? 0 : timeout_ms);
-}
-"""
-
-ROOM_TO_GROW = """
-#define _GNU_SOURCE
-#include <dlfcn.h>
-#include <malloc.h>
-#include <stddef.h>
-void *realloc(void *block, size_t size) {
-    static void *(*next)(void *, size_t);
-    if (!next) next = (void *(*)(void *, size_t))dlsym(RTLD_NEXT, "realloc");
-    if (!block || !size) return next(block, size);
-    if (malloc_usable_size(block) >= size) return block;
-    void *found = next(block, size + size / 2);
-    return found ? found : next(block, size);
-}
-"""
-
-_MAPPINGS = """
-#define _GNU_SOURCE
-#include <pthread.h>
-#include <stdint.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-static void *map(void *at, size_t size, int use, int flags, int fd, off_t from) {
-    return (void *)syscall(SYS_mmap, at, size, use, flags, fd, from);
-}
-static int is_plain(void *at, int use, int flags) {
-    return !at && use == (PROT_READ | PROT_WRITE) && flags == (MAP_PRIVATE | MAP_ANONYMOUS);
-}
-"""
-
-HUGE_MAPPINGS = (
-    _MAPPINGS
-    + """
-enum { HUGE = 2 << 20 };
-void *mmap(void *at, size_t size, int use, int flags, int fd, off_t from) {
-    void *found = map(at, size, use, flags, fd, from);
-    if (found != MAP_FAILED && is_plain(at, use, flags) && size >= HUGE) syscall(SYS_madvise, found, size, MADV_HUGEPAGE);
-    return found;
-}
-void *mmap64(void *at, size_t size, int use, int flags, int fd, off_t from) { return mmap(at, size, use, flags, fd, from); }
-int madvise(void *at, size_t size, int advice) {
-    return (int)syscall(SYS_madvise, at, size, advice == MADV_NOHUGEPAGE ? MADV_HUGEPAGE : advice);
-}
-"""
-)
-
-KEPT_MAPPINGS = (
-    _MAPPINGS
-    + """
-/* What the program maps itself, whole mappings only: those that it unmaps are given to the next request of their size, cleared. */
-enum { MOST = 256, LARGEST = 32 << 20 };
-enum { UNUSED, MAPPED, SHARED, KEPT };
-static struct { char *at; size_t size; int state; } all[MOST];
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-static int find(int state, char *at, size_t size) {
-    for (int i = 0; i < MOST; i++)
-        if (all[i].state == state && (!at || all[i].at == at) && (!size || all[i].size == size)) return i;
-    return -1;
-}
-static void forget(char *at, size_t size) {
-    pthread_mutex_lock(&mutex);
-    for (int i = 0; i < MOST; i++)
-        if (all[i].state != UNUSED && all[i].at < at + size && at < all[i].at + all[i].size)
-            all[i].state = UNUSED;
-    pthread_mutex_unlock(&mutex);
-}
-void *mmap(void *at, size_t size, int use, int flags, int fd, off_t from) {
-    int plain = is_plain(at, use, flags), shared = !at && (flags & MAP_TYPE) == MAP_SHARED, i;
-    if (at) forget(at, size);
-    if (plain && size <= LARGEST) {
-        pthread_mutex_lock(&mutex);
-        i = find(KEPT, NULL, size);
-        if (i >= 0) all[i].state = MAPPED;
-        pthread_mutex_unlock(&mutex);
-        if (i >= 0) return memset(all[i].at, 0, size);
-    }
-    char *found = map(at, size, use, flags, fd, from);
-    if (found != MAP_FAILED && (plain || shared) && size && size <= LARGEST) {
-        pthread_mutex_lock(&mutex);
-        i = find(UNUSED, NULL, 0);
-        if (i >= 0) all[i].at = found, all[i].size = size, all[i].state = plain ? MAPPED : SHARED;
-        pthread_mutex_unlock(&mutex);
-    }
-    return found;
-}
-void *mmap64(void *at, size_t size, int use, int flags, int fd, off_t from) { return mmap(at, size, use, flags, fd, from); }
-int munmap(void *at, size_t size) {
-    pthread_mutex_lock(&mutex);
-    int i = find(MAPPED, at, size);
-    if (i >= 0) all[i].state = KEPT;
-    pthread_mutex_unlock(&mutex);
-    if (i >= 0) return 0;
-    forget(at, size);
-    return (int)syscall(SYS_munmap, at, size);
-}
-int mprotect(void *at, size_t size, int use) {
-    forget(at, size);
-    return (int)syscall(SYS_mprotect, at, size, use);
-}
-void *mremap(void *at, size_t size, size_t wanted, int flags, ...) {
-    void *to = NULL;
-    if (flags & MREMAP_FIXED) {
-        __builtin_va_list more;
-        __builtin_va_start(more, flags);
-        to = __builtin_va_arg(more, void *);
-        __builtin_va_end(more);
-        forget(to, wanted);
-    }
-    forget(at, size);
-    return (void *)syscall(SYS_mremap, at, size, wanted, flags, to);
-}
-int madvise(void *at, size_t size, int advice) {
-    if (advice == MADV_DONTNEED) {
-        pthread_mutex_lock(&mutex);
-        int mine = find(MAPPED, at, size) >= 0, shared = find(SHARED, at, size) >= 0;
-        pthread_mutex_unlock(&mutex);
-        if (shared) return 0; /* its content would come back from the file */
-        if (mine) return memset(at, 0, size), 0;
-    }
-    return (int)syscall(SYS_madvise, at, size, advice);
-}
-"""
-)
-
-
-LEAST_ROUNDS, MOST_ROUNDS = 8, 20
-BUDGET_S = 60.0
-"""Further rounds than `LEAST_ROUNDS` are made until this time is over."""
+CALLS = "calls"
+"""Name of the file in which an object counts."""
 
 _PRELOAD = "LD_PRELOAD"
+_MALLOC = "malloc, calloc, realloc"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -271,9 +45,12 @@ class Remedy:
     Attributes:
         name: a word or two.
         text: what it does, as a phrase.
-        suits: pattern for a function with a tenth of the difference, or for a sentence about counts, to which it belongs.
+        suits: pattern for a function with a tenth of the difference, or for a sentence about counts or limits, to which it belongs.
+        calls: what it acts on, as a phrase; empty if that can't be counted.
+        preload: source in native/remedies of an object that the loader preloads, and that counts the calls on which it acts.
+        level: factor and level whose object is preloaded.
         environment: variables to set.
-        preload: source in C of an object that the loader preloads; empty for none.
+        counter: source there of an object that counts the calls, of a remedy without `preload`.
         one_processor: whether the program is pinned to one processor.
         of_glibc: whether only programs with a shared glibc heed it.
     """
@@ -281,8 +58,11 @@ class Remedy:
     name: str
     text: str
     suits: str
-    environment: tuple[tuple[str, str], ...] = ()
+    calls: str = ""
     preload: str = ""
+    level: tuple[str, str] | tuple[()] = ()
+    environment: tuple[tuple[str, str], ...] = ()
+    counter: str = ""
     one_processor: bool = False
     of_glibc: bool = False
 
@@ -290,6 +70,7 @@ class Remedy:
 _FAULTS = r"page faults \(kernel\)"
 _MEMORY = rf"{_FAULTS}|\b(?:brk|mmap|munmap|madvise|mremap) \(system call\)"
 _SMALL_PAGES = rf"{_FAULTS}|sizes of pages|in huge pages"
+_READY = r"ready without a processor"
 
 REMEDIES: tuple[Remedy, ...] = (
     Remedy(
@@ -299,110 +80,193 @@ REMEDIES: tuple[Remedy, ...] = (
         one_processor=True,
     ),
     Remedy(
+        "mimalloc",
+        "malloc is that of mimalloc (allocator=mimalloc)",
+        rf"{_MEMORY}|malloc|\b(?:free|calloc|realloc|_int_free|unlink_chunk|alloc_slot|alloc_group|get_meta) \(",
+        _MALLOC,
+        level=("allocator", "mimalloc"),
+        counter="count_malloc",
+    ),
+    Remedy(
         "kept memory",
         "glibc's malloc keeps freed memory and takes large blocks from its heap (MALLOC_TRIM_THRESHOLD_, MALLOC_MMAP_THRESHOLD_, "
         "MALLOC_TOP_PAD_)",
         _MEMORY,
+        _MALLOC,
         environment=(
             ("MALLOC_TRIM_THRESHOLD_", str(1 << 30)),
             ("MALLOC_MMAP_THRESHOLD_", str(32 << 20)),  # its largest value, DEFAULT_MMAP_THRESHOLD_MAX
             ("MALLOC_TOP_PAD_", str(64 << 20)),
         ),
+        counter="count_malloc",
         of_glibc=True,
     ),
     Remedy(
         "huge pages",
         "glibc's malloc requests huge pages (GLIBC_TUNABLES=glibc.malloc.hugetlb=1)",
         _SMALL_PAGES,
+        _MALLOC,
         environment=(("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1"),),
+        counter="count_malloc",
         of_glibc=True,
     ),
     Remedy(
         "kept mappings",
         "what the program maps itself stays when it is unmapped, and MADV_DONTNEED frees nothing (a preloaded mmap, munmap, madvise)",
         _MEMORY,
-        preload=KEPT_MAPPINGS,
+        "munmap and MADV_DONTNEED of whole mappings of at most 32 MiB",
+        preload="kept_mappings",
     ),
     Remedy(
         "huge mappings",
         "what the program maps itself may be in huge pages (a preloaded mmap and madvise request MADV_HUGEPAGE)",
         _SMALL_PAGES,
-        preload=HUGE_MAPPINGS,
+        "mmap of 2 MiB or more, MADV_NOHUGEPAGE",
+        preload="huge_mappings",
+    ),
+    Remedy(
+        "bindings at start",
+        "the loader binds all functions before the program starts (LD_BIND_NOW=1)",
+        r"\b_dl_(?:runtime_resolve|fixup|lookup_symbol)\w*|\bdo_lookup_x\b|\bcheck_match\b",
+        "functions that are bound when they are first called",
+        environment=(("LD_BIND_NOW", "1"),),
+        counter="count_bindings",
+        of_glibc=True,
+    ),
+    Remedy(
+        "locale C",
+        "whatever locale the program selects is C, as with LC_ALL=C (a preloaded setlocale and newlocale)",
+        r"locale|\bLC_|\bLANG\b|coll(?:_l)?\b|\w*xfrm|\bmb\w*to\w*c|\bwc\w*tomb|gconv|utf8|\bisw|\btow|\bre_search|\bregexec|\bfnmatch|\b_nl_",
+        "setlocale, newlocale",
+        preload="locale",
+    ),
+    Remedy(
+        "all processors",
+        "the program may use all processors (a preloaded sched_setaffinity and pthread_setaffinity_np do nothing)",
+        rf"{_READY}|affinity|allowed processors",
+        "sched_setaffinity, pthread_setaffinity_np",
+        preload="affinity",
+    ),
+    Remedy(
+        "no quota",
+        "the program does not move itself to a control group (a preloaded open and fopen write nothing to cgroup.procs and tasks)",
+        rf"{_READY}|quota|throttl",
+        "open and fopen of cgroup.procs and tasks",
+        preload="control_group",
     ),
     Remedy(
         "no forced writes",
         "written data stays in the page cache (a preloaded fsync and fdatasync do nothing)",
         r"\bf(?:data)?sync \(system call\)",
-        preload=NO_SYNC,
+        "fsync, fdatasync, syncfs, sync",
+        preload="no_sync",
     ),
     Remedy(
         "page cache",
         "files are opened without O_DIRECT and O_SYNC (a preloaded open, openat and mkostemp)",
         r"\bp(?:read|write)\w* \(system call\)|ended by a disk",
-        preload=PAGE_CACHE,
+        "open, openat, mkostemp with O_DIRECT or O_SYNC",
+        preload="page_cache",
     ),
     Remedy(
         "no sleeps",
         "sleeps and the time-outs of poll end at once (a preloaded nanosleep, clock_nanosleep, usleep, sleep and poll)",
-        r"\b(?:nanosleep|poll) \(system call\)",
-        preload=NO_SLEEPS,
+        r"\b(?:clock_nanosleep|nanosleep|poll) \(system call\)",
+        "nanosleep, clock_nanosleep, usleep, sleep, poll with a time-out",
+        preload="no_sleeps",
     ),
     Remedy(
         "room to grow",
         "a block that grows gets half more than it requests (a preloaded realloc)",
         r"\brealloc \(",
-        preload=ROOM_TO_GROW,
+        "realloc of a block",
+        preload="room_to_grow",
     ),
     Remedy(
         "larger buffers",
         "streams of the C library buffer 64 KiB (a preloaded setvbuf)",
         r"\bwrite \(system call\)",
-        preload=BUFFERS,
+        "setvbuf, setbuf, setbuffer, setlinebuf",
+        preload="buffers",
     ),
     Remedy(
         "TCP_NODELAY",
         "sockets send small segments at once (a preloaded socket and accept set TCP_NODELAY)",
         r"\b(?:read|recv\w*|poll|select|epoll_wait) \(system call\)",
-        preload=NO_DELAY,
+        "socket, accept, accept4 for TCP",
+        preload="no_delay",
     ),
 )
 
 
 def remedies_for(named: Sequence[str]) -> tuple[Remedy, ...]:
-    """Return the remedies that belong to functions with a tenth of a difference, and to sentences about counts."""
+    """Return the remedies that belong to functions with a tenth of a difference, and to sentences about counts and limits."""
     return tuple(remedy for remedy in REMEDIES if any(re.search(remedy.suits, text) for text in named))
 
 
-def change_of(remedy: Remedy, folder: Path) -> tuple[Change, str]:
-    """Return what changes a request, and the path of the object that must then be mapped; empty for none.
+@dataclasses.dataclass(frozen=True)
+class Surroundings:
+    """A change of a request.
+
+    Attributes:
+        variables: to set.
+        objects: pairs (variable, path): objects that the loader gets by the list in a variable.
+        cpus: processors to pin the program to; none for those of the request.
+    """
+
+    variables: tuple[tuple[str, str], ...] = ()
+    objects: tuple[tuple[str, str], ...] = ()
+    cpus: tuple[int, ...] = ()
+
+    def __call__(self, request: TrialRequest) -> TrialRequest:
+        """Return the request with these surroundings."""
+        found = dict(request.environment) | dict(self.variables)
+        for name, path in self.objects:
+            found[name] = ":".join(filter(None, (found.get(name, ""), path)))
+        return msgspec.structs.replace(request, environment=tuple(found.items()), cpus=self.cpus or request.cpus)
+
+
+def surroundings_of(
+    remedy: Remedy, variant: RowVariant, folder: Path, notify: Callable[[str], None]
+) -> tuple[Surroundings, Surroundings, Surroundings]:
+    """Return a remedy for a variant, its placebo, and the run in which its calls are counted.
+
+    Remedy and placebo have equally many objects and processors' masks, and equally many bytes of environment.
 
     Args:
         remedy: to apply.
-        folder: for the compiled object; it must be readable for the program.
+        variant: to which.
+        folder: for objects, and for the file `CALLS`; it must be readable for the program.
+        notify: called with a line before something takes its time.
 
     Raises:
-        UserError: the object can't be compiled.
+        UserError: an object can't be made, or the variant has the remedy already.
     """
-    path = str(_compiled(remedy, folder)) if remedy.preload else ""
+    file, every = folder.resolve() / f"{re.sub(r'[^a-zA-Z0-9_]', '-', remedy.name)}.so", os.sched_getaffinity(0)
+    made: tuple[tuple[str, str], ...] = ()
+    if remedy.preload:
+        made = (_compiled(remedy.preload, file),)
+    elif remedy.level:
+        made = ((_PRELOAD, str(shutil.copyfile(variant.object_of(*remedy.level, notify), file))),)
+    empty = (_compiled("empty", file.with_stem("0" * len(file.stem))),) if made else ()
+    one, all_of_them = ((max(every),), tuple(sorted(every))) if remedy.one_processor else ((), ())
+    with_it = Surroundings(remedy.environment, made, one)
+    if with_it(variant.tracee.request) == variant.tracee.request:
+        raise UserError("the slower variant has it already")
+    placebo = Surroundings(tuple((name[::-1], value) for name, value in remedy.environment), empty, all_of_them)
+    counter = (_compiled(remedy.counter, file.with_stem(remedy.counter)),) if remedy.counter else ()
+    return with_it, placebo, Surroundings((("SWAPSTONE_CALLS", str(folder / CALLS)),), (*counter, *made))
 
-    def change(request: TrialRequest) -> TrialRequest:
-        variables = dict(request.environment) | dict(remedy.environment)
-        if path:
-            variables[_PRELOAD] = ":".join(filter(None, (variables.get(_PRELOAD, ""), path)))
-        cpus = (max(os.sched_getaffinity(0)),) if remedy.one_processor else request.cpus
-        return msgspec.structs.replace(request, environment=tuple(variables.items()), cpus=cpus)
 
-    return change, path
-
-
-def _compiled(remedy: Remedy, folder: Path) -> Path:
-    made = folder / f"{re.sub(r'[^a-zA-Z0-9_]', '-', remedy.name)}.so"
+def _compiled(source: str, made: Path) -> tuple[str, str]:
+    """Compile an object of native/remedies; return the variable that names it to the loader, and its path."""
+    folder = share_dir() / "native" / "remedies"
     require_command("cc", "Compiling a preloaded object")
     try:
-        compile_c(remedy.preload, made, "-shared", "-fPIC", "-ldl")
+        compile_c((folder / f"{source}.c").read_text(), made, f"-I{folder}", "-shared", "-fPIC", "-ldl")
     except (OSError, subprocess.SubprocessError) as error:
         raise UserError(f"the preloaded object can't be compiled: {error}") from error
-    return made
+    return "LD_AUDIT" if source == "count_bindings" else _PRELOAD, str(made)
 
 
 def try_remedies(
@@ -412,7 +276,7 @@ def try_remedies(
     folder: Path,
     notify: Callable[[str], None],
 ) -> tuple[RemedyRuns, ...]:
-    """Measure the slower variant with each remedy, in turns with both variants without it.
+    """Measure the slower variant with each remedy and with its placebo, in turns with both variants without them.
 
     Args:
         remedies: to try.
@@ -427,40 +291,45 @@ def try_remedies(
 def _tried(
     remedy: Remedy, sides: tuple[RowVariant, RowVariant], metric: str, folder: Path, notify: Callable[[str], None]
 ) -> RemedyRuns:
-    notify(f"trying a remedy, in turns with both variants without it: {remedy.name}")
-    rows: list[tuple[float, float, float]] = []
+    notify(f"trying a remedy, in turns with its placebo and with both variants: {remedy.name}")
+    slow, fast = sides
+    made = RemedyRuns(name=remedy.name, text=remedy.text)
+    rounds: dict[str, list[float]] = {"faster": [], "slower": [], "placebo": [], "remedied": []}
     try:
-        change, path = change_of(remedy, folder)
-        for number in _rounds():
-            fast_ns, slow_ns = (each.run(number, unchanged).metrics.get(metric, 0.0) for each in reversed(sides))
-            with_it = sides[0].run(number, change)
-            if problem := _no_effect(remedy, path, with_it.objects):
-                raise UserError(problem)
-            rows.append((fast_ns, slow_ns, with_it.metrics.get(metric, 0.0)))
+        with_it, placebo, counted = surroundings_of(remedy, slow, folder, notify)
+        if remedy.calls:
+            (folder / CALLS).write_bytes(bytes(8))
+            _check_effect(remedy, counted, slow.run(0, counted).objects)
+            calls = int.from_bytes((folder / CALLS).read_bytes()[:8], sys.byteorder)
+            made = msgspec.structs.replace(made, calls=min(calls, LARGEST_INTEGER))
+            if not calls:
+                raise UserError(f"the program calls none of: {remedy.calls}")
+        ways = {"faster": Surroundings(), "slower": Surroundings(), "placebo": placebo, "remedied": with_it}
+        for number in range(ROUNDS):
+            # No way always follows the same one.
+            for name in random.Random(number).sample(tuple(ways), len(ways)):  # noqa: S311 - no secret
+                variant = fast if name == "faster" else slow
+                run = variant.run(number, ways[name])
+                if variant is slow:
+                    _check_effect(remedy, ways[name], run.objects)
+                rounds[name].append(run.metrics.get(metric, 0.0))
     except UserError as error:
-        return RemedyRuns(name=remedy.name, text=remedy.text, problem=error.message)
-    faster, slower, remedied = zip(*rows, strict=True)
-    return RemedyRuns(name=remedy.name, text=remedy.text, faster=faster, slower=slower, remedied=remedied)
+        return msgspec.structs.replace(made, problem=error.message)
+    return msgspec.structs.replace(made, **{name: tuple(times) for name, times in rounds.items()})
 
 
-def _no_effect(remedy: Remedy, path: str, objects: Sequence[str]) -> str:
-    """Return why a remedy can't have an effect on a program; empty if it can.
+def _check_effect(remedy: Remedy, change: Surroundings, objects: Sequence[str]) -> None:
+    """Refuse a remedy that can't have an effect on a program.
 
     Args:
         remedy: that was applied.
-        path: of the preloaded object; empty for none.
-        objects: files that the program had mapped.
+        change: with which the program ran.
+        objects: files that it had mapped.
+
+    Raises:
+        UserError: it can't.
     """
-    if path and os.path.realpath(path) not in map(os.path.realpath, objects):
-        return "the program did not load the preloaded object: it is static, or ignores LD_PRELOAD"
+    if {path for name, path in change.objects if name == _PRELOAD} - {*objects}:
+        raise UserError("the program did not load the preloaded object: it is static, or ignores LD_PRELOAD")
     if remedy.of_glibc and not any(Path(each).name in {"libc.so.6", "libc.so.6.1"} for each in objects):
-        return "the slower variant has no shared glibc, which alone heeds it"
-    return ""
-
-
-def _rounds() -> Iterator[int]:
-    start = time.monotonic()
-    for number in range(MOST_ROUNDS):
-        if number >= LEAST_ROUNDS and time.monotonic() - start > BUDGET_S:
-            return
-        yield number
+        raise UserError("the slower variant has no shared glibc, which alone heeds it")

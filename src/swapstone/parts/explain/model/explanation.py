@@ -223,12 +223,14 @@ COUNTERS = {
 
 
 class RemedyRuns(FrozenStruct, frozen=True, kw_only=True):
-    """Runs with a remedy, in turns with both variants without it; all times in ns per operation.
+    """Runs with a remedy, in turns with its placebo and with both variants without them; all times in ns per operation.
 
     Attributes:
         name, text: the remedy, and what it does.
         faster, slower: of the variants without it, by round.
+        placebo: of the slower variant with what carries the remedy, without its effect; empty in records of earlier versions.
         remedied: of the slower variant with the remedy, by round.
+        calls: on which it acts in one run; None if they were not counted.
         problem: why it was not measured; empty if it was.
     """
 
@@ -238,6 +240,29 @@ class RemedyRuns(FrozenStruct, frozen=True, kw_only=True):
     slower: tuple[Number, ...] = ()
     remedied: tuple[Number, ...] = ()
     problem: str = ""
+    placebo: tuple[Number, ...] = ()
+    calls: NonNegative | None = None
+
+
+class RemedyShare(FrozenStruct, frozen=True, kw_only=True):
+    """The share of the gap between both variants that a remedy closes: 1 closes all of it, one below 0 widens it.
+
+    Attributes:
+        name, text: of the remedy, and a sentence on what it does and closes.
+        share: with the remedy, less that with its placebo; None if it was not measured, or if the gap itself is not shown.
+        interval: of the share, from a bootstrap of the rounds; those of all remedies of a row hold together with 95 %.
+        placebo: the share that the placebo closes.
+        calls: on which the remedy acts in one run; None if they were not counted.
+        confirmed: whether the interval is above 0.
+    """
+
+    name: str
+    text: str
+    share: Number | None = None
+    interval: tuple[Number, Number] | None = None
+    placebo: Number | None = None
+    calls: NonNegative | None = None
+    confirmed: bool = False
 
 
 class RowMeasurements(FrozenStruct, frozen=True, kw_only=True):
@@ -378,7 +403,7 @@ class Explanation(FrozenStruct, frozen=True, kw_only=True):
         unknown: limits of the explanation.
         tables: further ones, those without rows are left out.
         methods: how it was observed, as sentences.
-        remedies: sentences on those that were tried; None if none was requested.
+        remedies: all that were tried, those that are confirmed first; None if none was requested.
         differs: whether the record has a difference; without one nothing leads, and shares of it mean nothing. If the record has no
             result: whether the runs without an instrument have one.
         no_result: as in `RowMeasurements`.
@@ -392,7 +417,7 @@ class Explanation(FrozenStruct, frozen=True, kw_only=True):
     unknown: tuple[str, ...] = ()
     tables: tuple[EvidenceTable, ...] = ()
     methods: tuple[str, ...] = ()
-    remedies: tuple[str, ...] | None = None
+    remedies: tuple[RemedyShare, ...] | None = None
     differs: bool = True
     no_result: str = ""
     surroundings: tuple[str, ...] = ()

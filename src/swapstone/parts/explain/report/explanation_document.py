@@ -110,7 +110,7 @@ def _overview(explanation: Explanation, unknown: tuple[Item, ...], record: str) 
         yield BulletList(items=tuple(Item(safe(text)) for text in explanation.evidence))
     if explanation.remedies is not None:
         yield Heading("Remedies that were tried")
-        tried = tuple(map(Item, explanation.remedies))
+        tried = tuple(Item(safe(each.text)) for each in explanation.remedies)
         yield BulletList(items=tried or (Item("None is known for these functions."),))
     if unknown:
         yield Heading("Not known")
