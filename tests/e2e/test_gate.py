@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from swapstone.parts.gate.gate_file import decode_gate
 from tests.contract.vm_images import need_emulator
 from tests.e2e.cli import swapstone
 from tests.programs import require
@@ -163,3 +164,40 @@ def test_rows_that_vanish_or_are_redefined(small: SmallRepository) -> None:
         "small",
         "small (as in the base)",
     ]
+
+
+MAIN_C = '#include <stdio.h>\nint main(int argc, char **argv) { printf("%d\\n", argc); return argc > 1 ? 1 : 0; }\n'
+PROJECTS = {
+    "make": {"Makefile": "prog: main.c\n\tcc -o prog main.c\n", "main.c": MAIN_C},
+    "cmake": {
+        "CMakeLists.txt": "cmake_minimum_required(VERSION 3.13)\nproject(p C)\nadd_executable(prog main.c)\n",
+        "main.c": MAIN_C,
+    },
+    "meson": {"meson.build": "project('p', 'c')\nexecutable('prog', 'main.c')\n", "main.c": MAIN_C},
+    "cargo": {
+        "Cargo.toml": '[package]\nname = "prog"\nversion = "0.1.0"\nedition = "2021"\n',
+        "src/main.rs": 'fn main() { println!("1"); }\n',
+    },
+    "go": {
+        "go.mod": "module example.org/prog\n\ngo 1.19\n",
+        "main.go": 'package main\n\nfunc main() { println("1") }\n',
+    },
+}
+
+
+@pytest.mark.parametrize("tool", PROJECTS)
+def test_a_first_file(small: SmallRepository, tool: str) -> None:
+    require(tool)
+    small.git("rm", "-q", "-r", ".")
+    small.commit(**PROJECTS[tool])
+    state = str(small.folder.parent / "state")
+    assert "was never accepted here" in swapstone(small.folder, "gate", "--init", expect=2, XDG_STATE_HOME=state).stderr
+    swapstone(small.folder, "gate", "--init", "--trust", XDG_STATE_HOME=state)
+    file = decode_gate((small.folder / "swapstone.toml").read_bytes())
+    assert len(file.programs) == 1 and file.programs[0].endswith("prog")
+    assert [run.command for run in file.run.values()] == [f"./{file.programs[0]}"]
+    assert small.git("status", "--porcelain") == "?? swapstone.toml"
+    assert "already" in swapstone(small.folder, "gate", "--init", expect=2).stderr
+    small.commit()
+    planned = swapstone(small.folder, "gate", "--dry-run", "--base", "HEAD^", GITHUB_EVENT_NAME="").stdout
+    assert f"./{file.programs[0]}" in planned

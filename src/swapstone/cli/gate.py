@@ -30,6 +30,7 @@ from swapstone.parts.gate.gate_report import document_of, to_json, to_markdown
     default="",
     help="The commit to compare with.  [the base of the pull request, or the merge base]",
 )
+@click.option("--init", "first", is_flag=True, help="Build HEAD, run what it makes, and write a first swapstone.toml.")
 @click.option("--dry-run", is_flag=True, help="Print what would be built and run; build and run nothing.")
 @click.option("--report-only", is_flag=True, help="End with 0 where the head is worse; without a result still with 4.")
 @click.option("--markdown", metavar="FILE", help="Also write the answer as Markdown.")
@@ -42,6 +43,7 @@ from swapstone.parts.gate.gate_report import document_of, to_json, to_markdown
 @interruptible
 def gate_command(
     base: str,
+    first: bool,
     dry_run: bool,
     report_only: bool,
     markdown: str | None,
@@ -56,10 +58,17 @@ def gate_command(
 
     \b
     Examples:
+      swapstone gate --init
       swapstone gate --dry-run
       swapstone gate --trust
       swapstone gate --base v1.2 --markdown gate.md --json gate.json
     """
+    if first:
+        from swapstone.parts.gate.first_file import write_first_file  # noqa: PLC0415 - few gates write one
+
+        file = write_first_file(Path.cwd(), trust=trust, note=display().note)
+        echo(f"{plain(file)} is written. Replace its runs by typical work, and commit it.")
+        return ExitStatus.SUCCESS
     made = settings_from(typed(options))
     change = Change(Path.cwd(), base)
     if dry_run:

@@ -89,7 +89,7 @@ class Change:
         if content is None:
             raise UserError(
                 f"The head has no {FILE}{', and the base has one' if old else ''}: there is nothing to run.",
-                "`swapstone docs gate` has an example.",
+                "Write one: swapstone gate --init",
             )
         self.file: GateFile = decode_gate(content)
         self.old: GateFile | None = None if old is None else decode_gate(old, f"{FILE} of the base")
