@@ -4,14 +4,18 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from swapstone.parts.gate.gate_file import decode_gate
 from tests.contract.vm_images import need_emulator
-from tests.e2e.cli import swapstone
+from tests.e2e.cli import environment, swapstone
 from tests.programs import require
 from tests.unit.gate.repositories import SmallRepository
 
@@ -164,6 +168,49 @@ def test_rows_that_vanish_or_are_redefined(small: SmallRepository) -> None:
         "small",
         "small (as in the base)",
     ]
+
+
+ACTION = Path(__file__).parents[2] / "src/swapstone/parts/gate/action.yml"
+
+
+@pytest.mark.parametrize(("event", "status"), [("pull_request", 0), ("pull_request_target", 2)])
+def test_the_steps_of_the_action(small: SmallRepository, tmp_path: Path, event: str, status: int) -> None:
+    """As a forge runs them for a fork: a shallow clone of the merge commit, and no secret."""
+    require("bash")
+    small.commit(README="other")
+    small.git("checkout", "-q", "main")
+    small.commit(news="1")
+    small.git("merge", "-q", "--no-ff", "-m", "merge", "topic")
+    clone, tools = tmp_path / "clone", tmp_path / "tools"
+    small.git("clone", "-q", "--depth", "2", f"file://{small.folder}", str(clone))
+    tools.mkdir()
+    (tools / "swapstone").write_text(f'#!/bin/sh\nexec {sys.executable} -m swapstone "$@"\n')
+    (tools / "swapstone").chmod(0o755)
+    steps = yaml.safe_load(ACTION.read_text())["runs"]["steps"]
+    variables = {
+        "GITHUB_EVENT_NAME": event,
+        "GITHUB_REF": "refs/pull/7/merge",
+        "GITHUB_SHA": small.git("rev-parse", "main"),
+        "GITHUB_STEP_SUMMARY": str(tmp_path / "summary.md"),
+        "RUNNER_TEMP": str(tmp_path),
+        "ARGUMENTS": "--report-only",
+        "PATH": f"{tools}:{os.environ['PATH']}",
+    }
+    script = [step["run"] for step in steps if "run" in step]
+    assert len(script) == 1 and "secrets" not in ACTION.read_text()
+    done = subprocess.run(
+        ["bash", "-e", "-c", script[0]],
+        cwd=clone,
+        env=environment(tmp_path, **variables),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == status, done.stderr
+    if status:
+        assert "a token that can write" in done.stderr and not (tmp_path / "summary.md").exists()
+    else:
+        assert "**Nothing is measured, because nothing can differ" in (tmp_path / "summary.md").read_text()
 
 
 MAIN_C = '#include <stdio.h>\nint main(int argc, char **argv) { printf("%d\\n", argc); return argc > 1 ? 1 : 0; }\n'
