@@ -208,6 +208,23 @@ MONITOR = (
     b'{"error": {"class": "GenericError", "desc": "no"}}',
 )
 
+GATE = b"""\
+build = "make -s -j{jobs}"
+programs = ["prog"]
+paths = ["*.c", "Makefile"]
+data = "bench"
+fail = { instructions = "1%|5000000", syscalls = "0", size = "2KiB" }
+[run.small]
+command = "./prog {data}/small"
+fail = { own_code = "0.3%" }
+timeout = "10s"
+[[accept]]
+run = "small"
+metric = "instructions"
+size = "3%"
+reason = "checks its input"
+"""
+
 LAB = (
     b'{"address":"127.0.0.1","port":2222,"user":"root","source":"NetworkService","config":"","strategy":"ShellStrategy","state":"shell",'
     b'"drivers":["SSHDriver"],"resources":["NetworkService"],"coordinator":"","image":"/lab/kernel","root_image":"/lab/root"}'

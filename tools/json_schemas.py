@@ -34,6 +34,7 @@ from swapstone.parts.cluster.many_machines import PlannedRuns
 from swapstone.parts.explain.model.explanation import Explanation, RowMeasurements
 from swapstone.parts.explain.model.instruction_counts import CountedRow
 from swapstone.parts.explain.model.wakeup_paths import TracedRow
+from swapstone.parts.gate.gate_result import GateResult
 from swapstone.parts.net.session.conformance import ScriptOutcome
 from swapstone.parts.vm.artifacts.images import Image
 from swapstone.parts.vm.artifacts.libc_files import LibcImage
@@ -107,6 +108,7 @@ DOCUMENTS: dict[str, Fields] = {
         "counted": CountedRow | None,
         "traced": TracedRow | None,
     },
+    "gate-result": _fields(GateResult),
     "image": {"digest": str, "folder": str, "image": Image},
     "libc-image": {"image": LibcImage},
     "memory-fit": _fields(MemoryFit),

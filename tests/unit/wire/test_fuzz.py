@@ -49,6 +49,8 @@ COVERED = {
     "core/model/compression.py": "initrd",
     "parts/net/session/conformance.py": "conform",
     "core/model/cpio.py": "initrd",
+    "parts/gate/gate_file.py": "gate file",
+    "parts/gate/revisions.py": "forge event",
     "core/model/image_difference.py": "kernel identity",
     "core/model/regular_file.py": "study",
     "parts/published/data.py": "",  # comes with the program

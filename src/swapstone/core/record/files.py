@@ -35,6 +35,7 @@ _LIMITS = {
     "origin.json": MIB,
     "seal.json.sig": MIB,
     "study.json": 16 * MIB,
+    "trusted.json": MIB,
 }
 _FOLDER_LIMITS = {record_format.RAW: RAW_BYTES, record_format.BUILDS: RAW_BYTES, "explain": 256 * MIB}
 """By the first folder of the name."""

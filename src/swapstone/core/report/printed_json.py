@@ -21,6 +21,7 @@ VERSIONS: dict[str, int] = {
     "doctor": 1,
     "document": 2,
     "explanation": 3,
+    "gate-result": 1,
     "image": 1,
     "images": 1,
     "libc-image": 1,

@@ -41,7 +41,7 @@ class StudyFactor(FrozenStruct, frozen=True, kw_only=True):
 class ExperimentKeys(FrozenStruct, frozen=True, kw_only=True):
     """The keys of an experiment: at the top of a study file, and in a part, which inherits those that it leaves out.
 
-    Besides these it has a key for each option that `swapstone.core.session.options` declares with an example; see `_with_options`.
+    Besides these it has a key for each option that `swapstone.core.session.options` declares with an example; see `with_options`.
 
     Attributes:
         factor: what is varied.
@@ -151,7 +151,7 @@ class Study(ExperimentKeys, frozen=True, kw_only=True):
         return tuple(_inherit(part, self) for part in self.part)
 
 
-def _with_options(base: type[Any], options: Mapping[str, Option], *more: tuple[str, Any, Any]) -> type[Any]:
+def with_options(base: type[Any], options: Mapping[str, Option], *more: tuple[str, Any, Any]) -> type[Any]:
     """Return a struct with a key for each option, unset where the file leaves it out.
 
     Args:
@@ -175,9 +175,9 @@ KEYS = {
     for name, option in options_of(piece)
     if option.example
 }
-_PROGRAM = ("program", _with_options(_Program, PROGRAM_KEYS) | msgspec.UnsetType, msgspec.UNSET)
-_PART = _with_options(StudyPart, KEYS, _PROGRAM)
-STUDY_FILE: type[Study] = _with_options(Study, KEYS, _PROGRAM, ("part", tuple[_PART, ...], ()))  # type: ignore[valid-type] # made here
+_PROGRAM = ("program", with_options(_Program, PROGRAM_KEYS) | msgspec.UnsetType, msgspec.UNSET)
+_PART = with_options(StudyPart, KEYS, _PROGRAM)
+STUDY_FILE: type[Study] = with_options(Study, KEYS, _PROGRAM, ("part", tuple[_PART, ...], ()))  # type: ignore[valid-type] # made here
 """What a study file holds: a `Study` with a key for each option."""
 
 

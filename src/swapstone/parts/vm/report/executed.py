@@ -26,7 +26,7 @@ from swapstone.core.report.variant_values import without_copies
 
 NAME = "executed"
 _CALLS, _KERNEL = "calls.", "kernel."
-_OWN_CODE, _IN_KERNEL = ("instructions", "rep_turns"), ("kernel_instructions",)
+OWN_CODE, _IN_KERNEL = ("instructions", "rep_turns"), ("kernel_instructions",)
 _WHY_NOT = {
     "uncounted.foreign": "a program of 32 bits ran",
     "uncounted.full": "there were too many tasks",
@@ -130,10 +130,10 @@ def _sentence(of: _Pairs) -> str:
     if len(of.counts) < EXACT_PAIRS:
         return ""
     clauses = list(_calls(of))
-    shares = _shares(of, *_OWN_CODE, *_IN_KERNEL)
-    parts = f"own code {_between(_shares(of, *_OWN_CODE), '+')}, kernel {_between(_shares(of, *_IN_KERNEL), '+')}"
+    shares = _shares(of, *OWN_CODE, *_IN_KERNEL)
+    parts = f"own code {_between(_shares(of, *OWN_CODE), '+')}, kernel {_between(_shares(of, *_IN_KERNEL), '+')}"
     text = f"{of.candidate} against {of.baseline}"
-    if not (_is_beyond(of, *_OWN_CODE) or _is_beyond(of, *_IN_KERNEL)):
+    if not (_is_beyond(of, *OWN_CODE) or _is_beyond(of, *_IN_KERNEL)):
         return f"{text}: {', '.join(clauses)}" if clauses else ""
     if min(shares) * max(shares) > 0:
         more = f"{_between([*map(abs, shares)])} {_more(shares[0])} instructions"

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Builds both sides of a change in one folder, one after the other: paths and times in their programs are then the same."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import NamedTuple
+
+from swapstone.core.artifacts.placeholders import fill
+from swapstone.core.artifacts.program_size import sizes_of
+from swapstone.core.artifacts.source_tree import sha256_of
+from swapstone.core.model import UserError
+from swapstone.core.model.safe_text import safe_excerpt
+from swapstone.core.session.option_values import duration_seconds
+from swapstone.parts.build.artifacts.build_command import build_environment, run_build
+from swapstone.parts.gate.gate_file import GateFile
+from swapstone.parts.gate.revisions import Repository
+
+SIDES = ("base", "head")
+"""Names of both sides, of equal length: their programs have equally long paths."""
+
+TREE = "tree"
+"""The folder in which both sides are built, beside those to which they are moved."""
+
+
+class BuiltSide(NamedTuple):
+    """One side of a change.
+
+    Attributes:
+        folder: of its built tree.
+        data: a copy of the folder of the runs' inputs, as it was before the build.
+        error: why it does not build, as a clause; empty if it does.
+        programs: SHA-256 by path in the tree.
+        sizes: bytes of code and data by path in the tree; of a file that is not ELF its size.
+    """
+
+    folder: Path
+    data: Path
+    error: str
+    programs: dict[str, str]
+    sizes: dict[str, int]
+
+
+def build_side(repository: Repository, commit: str, file: GateFile, work: Path, name: str) -> BuiltSide:
+    """Export a commit, build it, and move its tree.
+
+    The build finds PATH, HOME and TMPDIR of this process in its environment, and no token.
+
+    Args:
+        repository: of the commit.
+        commit: of the side.
+        file: of the side: its build and its programs.
+        work: the tree is built in its folder `TREE`.
+        name: of the folder in `work` to which the tree is moved, as long as that of the other side.
+
+    Raises:
+        UserError: the files can't be exported.
+    """
+    tree, folder, data = work / TREE, work / name, work / f"data-{name}"
+    for old in (tree, folder, data):
+        shutil.rmtree(old, ignore_errors=True)
+    repository.export(commit, tree)
+    if file.data and (tree / file.data).is_dir():
+        shutil.copytree(tree / file.data, data, symlinks=True)
+    command = fill(file.build, {"jobs": str(os.cpu_count() or 1)})
+    limit_s = duration_seconds(file.machine().get("build_timeout", "1h"))  # type: ignore[arg-type] # checked when it was decoded
+    environment = {**build_environment(), "GIT_CEILING_DIRECTORIES": str(work)}
+    status, output = run_build(command, tree, limit_s, environment)
+    tree.rename(folder)
+    lines = output.decode(errors="replace").strip().splitlines()
+    text = safe_excerpt(next((line for line in lines if "error" in line.lower()), lines[-1] if lines else "no output"))
+    paths = {each: folder / each for each in file.programs}
+    missing = [each for each, path in paths.items() if not path.is_file()]
+    error = (
+        "the build does not end in time"
+        if status is None
+        else f"the build ends with status {status}: {text}"
+        if status
+        else ""
+    )
+    error = error or (f"the build does not make {missing[0]}" if missing else "")
+    if error:
+        return BuiltSide(folder, data, error, {}, {})
+    digests = {each: sha256_of(path) for each, path in paths.items()}
+    return BuiltSide(folder, data, "", digests, {each: _size(path) for each, path in paths.items()})
+
+
+def _size(path: Path) -> int:
+    try:
+        found = dict(sizes_of(path))
+    except UserError:  # a script
+        return path.stat().st_size
+    return found["text"] + found["data"]

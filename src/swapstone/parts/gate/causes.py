@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Why a run differs: the functions that account for it, and whether the change edits their files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection
+from pathlib import Path
+
+from swapstone.core.comparison.profile_difference import SMALLEST_SHARE
+from swapstone.core.model import UserError
+from swapstone.core.model.profile import OWN_OBJECT
+from swapstone.core.session.progress import Progress
+from swapstone.core.session.record_handle import Record
+from swapstone.parts.build.artifacts.build_command import run_tool
+from swapstone.parts.gate.builds import TREE, BuiltSide
+from swapstone.parts.gate.gate_result import Cause
+
+MOST_FUNCTIONS = 5
+
+
+def causes_of(
+    name: str, record: Record, after: BuiltSide, changed: Collection[str], progress: Progress
+) -> tuple[Cause, ...]:
+    """Return the functions with the largest differences of own instructions: `SMALLEST_SHARE` of all or more, at most `MOST_FUNCTIONS`.
+
+    Args:
+        name: of the run.
+        record: of the run.
+        after: the built head.
+        changed: paths that the change edits.
+        progress: receives events.
+
+    Raises:
+        UserError: the run can't be explained.
+    """
+    (_, workload), *_ = record.experiment.workloads
+    difference = record.explain(workload, metric="wall", progress=progress).compare()
+    if difference is None:
+        return ()
+    least = SMALLEST_SHARE * abs(difference.total.difference)
+    frames = [one for one in difference.frames if one.own.difference and abs(one.own.difference) >= least][
+        :MOST_FUNCTIONS
+    ]
+    sources = _sources(after)
+    made = []
+    for one in frames:
+        source = sources.get(one.frame.symbol, "") if one.frame.object == OWN_OBJECT else ""
+        edited = source in changed if source else None
+        made.append(
+            Cause(
+                run=name,
+                function=one.frame.symbol,
+                object=one.frame.object,
+                difference=one.own.difference,
+                source=source,
+                edited=edited,
+            )
+        )
+    return tuple(made)
+
+
+def _sources(after: BuiltSide) -> dict[str, str]:
+    """Return the file in the repository of each function of the programs, from debug information; none of names that several files have."""
+    found: dict[str, set[str]] = {}
+    tree = str(after.folder.parent / TREE)
+    for path in after.programs:
+        try:
+            lines = run_tool(
+                ("nm", "--line-numbers", "--demangle", str(after.folder / path)), "Reading symbols", timeout_s=60
+            )
+        except UserError:  # a script, or no binutils
+            continue
+        for line in lines.splitlines():
+            symbol, _, where = line.partition("\t")
+            words = symbol.split(None, 2)
+            if len(words) == 3 and words[1] in {"T", "t", "W", "w"} and where:
+                found.setdefault(words[2], set()).add(where.rpartition(":")[0])
+    inside = {name: os.path.relpath(min(files), tree) for name, files in found.items() if len(files) == 1}
+    return {name: file for name, file in inside.items() if not Path(file).is_absolute() and not file.startswith("..")}

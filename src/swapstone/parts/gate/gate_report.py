@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The answer of a gate as a document, and as JSON."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from swapstone.core.model.number_text import exact_effect, quantity
+from swapstone.core.model.profile import OWN_OBJECT
+from swapstone.core.report.document import BulletList, Commands, Document, Item, Section, Table
+from swapstone.core.report.printed_json import printed_json
+from swapstone.core.report.tables import text_table
+from swapstone.parts.gate.gate_result import Cause, GateResult, Row
+
+MARKER = "<!-- swapstone gate -->"
+"""First line of the Markdown, by which a comment is found again."""
+_HASH_DIGITS = 12
+
+
+def document_of(result: GateResult) -> Document:
+    """Return the document: the sentence, the rows that changed, why, and how to repeat and accept."""
+    sections = [
+        *([Section(title="What changed", blocks=(_rows(result),))] if result.rows else []),
+        *(
+            [Section(title="Why", blocks=(BulletList(items=tuple(map(_cause, result.causes))),))]
+            if result.causes
+            else []
+        ),
+    ]
+    facts = [f"{each.run + ': ' if each.run else ''}{each.text}." for each in result.findings]
+    facts += [f"Accepted: {each}." for each in result.accepted]
+    return Document(
+        title=f"Gate of {result.head[:_HASH_DIGITS]}",
+        answer=result.answer,
+        lead=(f"Base {result.base[:_HASH_DIGITS]}: {result.base_reason}.", *facts),
+        sections=tuple(sections),
+        notices=tuple(map(Item, result.notes)),
+        closing=(Section(title="What to do next", blocks=(Commands(commands=tuple(_commands(result))),)),),
+    )
+
+
+def _rows(result: GateResult) -> Table:
+    head = ("run", "row", "base", "head", "difference", "three floors", "limit", "")
+    return text_table("What changed", head, (_cells(row) for row in result.rows), keys=2, last=-1)
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    share = exact_effect(row.head / row.base) if row.base and row.head else ""
+    amount = exact_effect(row.difference, row.unit)
+    values = (quantity(each, row.unit, significant=4) for each in (row.base, row.head))
+    floor = quantity(3 * row.floor, row.unit) if row.floor else "0"
+    return (
+        row.run,
+        row.detail or row.metric,
+        *values,
+        f"{amount} ({share})" if share else amount,
+        floor,
+        row.limit or "none",
+        row.state,
+    )
+
+
+def _cause(cause: Cause) -> Item:
+    edited = {None: "", True: f", edited here ({cause.source})", False: f", recompiled, not edited ({cause.source})"}
+    where = "" if cause.object == OWN_OBJECT else f" ({cause.object})"
+    return Item(
+        f"{cause.run}: {cause.function}{where} {exact_effect(cause.difference, '1')} instructions{edited[cause.edited]}"
+    )
+
+
+def _commands(result: GateResult) -> Iterator[tuple[str, str]]:
+    yield "repeat", result.repeat
+    yield from ((f"every row of {name}", f"swapstone show {path} --all") for name, path in result.records[:1])
+    worse = next((row for row in result.rows if row.state == "worse"), None)
+    if worse is not None:
+        share = worse.difference / worse.base if worse.base else 0.0
+        size = f"{math.ceil(1e4 * share) / 100:g}%" if 0 < share < 1 else f"{worse.difference:.0f}"
+        keys = f'run = "{worse.run}", metric = "{worse.metric}", size = "{size}", reason = "..."'
+        yield "accept, above the first table of swapstone.toml", f"accept = [{{ {keys} }}]"
+
+
+def to_json(result: GateResult) -> str:
+    """Return the result as JSON of the format ``swapstone-gate-result``."""
+    return printed_json("gate-result", **{name: getattr(result, name) for name in result.__struct_fields__})
+
+
+def to_markdown(result: GateResult) -> str:
+    """Return the document as Markdown that begins with `MARKER`."""
+    from swapstone.core.report.render import find_renderer  # noqa: PLC0415 - few gates write it
+
+    return f"{MARKER}\n{find_renderer('markdown').render(document_of(result))}"

@@ -1,0 +1,263 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Measures a run of both sides on the exact clock, and judges each of its rows."""
+
+from __future__ import annotations
+
+import itertools
+import shlex
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+
+from swapstone.core.comparison.exact_floors import FLOORS, ExactEffects
+from swapstone.core.model import (
+    COMMAND,
+    NothingComparableError,
+    Quantity,
+    UnavailableError,
+)
+from swapstone.core.model.errors import MissingProgramsError
+from swapstone.core.report.answer.outcome import finding_of
+from swapstone.core.session import experiment as experiments
+from swapstone.core.session.options import settings_from
+from swapstone.core.session.progress import Progress
+from swapstone.core.session.record_handle import Record
+from swapstone.core.session.request import ExperimentRequest, resolve, varied_program
+from swapstone.core.session.run_options import RunOptions
+from swapstone.core.stats import Floats
+from swapstone.exit_status import ExitStatus, Finding
+from swapstone.parts.gate.builds import SIDES
+from swapstone.parts.gate.gate_file import UNITS, Limit, RunKeys, data_paths
+from swapstone.parts.gate.gate_result import Row, RunFinding, State, finding_of_run
+from swapstone.parts.vm.report.executed import NAME, OWN_CODE, counts_context
+
+REPLICATES = 2
+LEAST_INSTRUCTIONS = 100_000
+"""Of the own code: a run with fewer is mostly the start of its process."""
+LEAST_WORK = 0.5
+"""Share of the base's instructions of the own code below which the head did not do the same work."""
+_CALLS = "calls."
+_PARTS: Mapping[str, tuple[str, ...]] = {"own_code": OWN_CODE, "kernel": ("kernel_instructions",)}
+"""The counts of which each part of the instructions is the sum."""
+
+
+class Place(NamedTuple):
+    """Where a run is measured.
+
+    Attributes:
+        trees: the built trees of base and head.
+        data: the folder that ``{data}`` stands for.
+        folder: an empty working directory.
+        machine: options of the virtual machine.
+        options: how runs are made.
+        progress: receives events.
+    """
+
+    trees: tuple[Path, Path]
+    data: Path
+    folder: Path
+    machine: Mapping[str, object]
+    options: RunOptions
+    progress: Progress
+
+
+class MeasuredRun(NamedTuple):
+    """A run of both sides.
+
+    Attributes:
+        rows: judged; none where nothing was compared.
+        findings: what is wrong with the run itself.
+        record: None if none was made.
+    """
+
+    rows: tuple[Row, ...]
+    findings: tuple[RunFinding, ...]
+    record: Record | None = None
+
+
+def measure(name: str, run: RunKeys, limits: Mapping[str, Limit], place: Place) -> MeasuredRun:
+    """Measure a run of both sides in two replicates, and judge it.
+
+    Args:
+        name: of the run.
+        run: its definition.
+        limits: by metric.
+        place: where and how it runs.
+
+    Raises:
+        UserError: this machine lacks something that the exact clock needs, or an option is wrong.
+    """
+    try:
+        record = Record(
+            experiments.start(resolve(_request(name, run, place)), options=place.options, progress=place.progress)
+        )
+    except MissingProgramsError:
+        raise
+    except NothingComparableError as error:
+        return MeasuredRun((), (finding_of_run(name, error.finding, error.message),))
+    except UnavailableError as error:
+        return MeasuredRun((), (finding_of_run(name, Finding.NOT_COMPARED, error.message),))
+    return _judged(name, limits, record)
+
+
+def _request(name: str, run: RunKeys, place: Place) -> ExperimentRequest:
+    """Return the comparison of both sides' programs as files of one virtual machine."""
+    keys: dict[str, Any] = {
+        key: value
+        for key in run.__struct_fields__
+        if key not in RunKeys.__struct_fields__ and (value := getattr(run, key)) is not msgspec.UNSET
+    }
+    if "input" in keys:
+        keys["input"] = keys["input"].replace("{data}", str(place.data))
+    words = shlex.split(run.command.replace("{data}", shlex.quote(str(place.data))))
+    commands = [[str(tree / word[2:]) if word.startswith("./") else word for word in words] for tree in place.trees]
+    ours = [
+        word for side in commands for word in side[1:] if word.startswith(tuple(f"{tree}/" for tree in place.trees))
+    ]
+    files = [*ours, *(f"{place.data}{path}" for path in data_paths(run))]
+    settings = settings_from(
+        {
+            **place.machine,
+            **keys,
+            "commands": tuple(map(shlex.join, commands)),
+            "names": SIDES,
+            "files": tuple(dict.fromkeys(files)),
+            "target": "vm",
+            "blocks": REPLICATES,
+            "seed": 0,
+        }
+    )
+    own, varied = varied_program(settings.program, (), (), str(place.folder))
+    return ExperimentRequest(name=f"gate-{name}", factors=varied, settings=settings, own=own)
+
+
+def _judged(name: str, limits: Mapping[str, Limit], record: Record) -> MeasuredRun:
+    analysis = record.analysis()
+    rates = {each.candidate: each for each in analysis.failure_rates}
+    compared = [row for row in analysis.comparisons if row.metric.quantity is not Quantity.SIZE]
+    timed = next((row for row in compared if row.preferred), None)
+    finding = finding_of(timed, float("inf"), rates.get(timed.candidate)) if timed else Finding.NOT_COMPARED
+    if finding is not Finding.NONE:
+        return MeasuredRun((), (finding_of_run(name, finding, timed.reason if timed else record.reason),), record)
+    context = counts_context(record.view, record.view.meta.description)  # type: ignore[arg-type] # not read
+    found: Mapping[tuple[str, str, str], dict[int, Mapping[str, int]]] = context.pieces.get(NAME) or {}  # type: ignore[assignment] # its own piece
+    by_variant = {variant: each for (_, _, variant), each in found.items()}
+    counted = [by_variant.get(f"{COMMAND}={side}", {}) for side in SIDES]
+    blocks = sorted(counted[0].keys() & counted[1].keys())
+    if len(blocks) < REPLICATES:
+        why = " ".join(context.notes) or f"{len(blocks)} of {REPLICATES} replicates have counts."
+        return MeasuredRun((), (finding_of_run(name, Finding.NOT_COMPARED, f"nothing was counted. {why}"),), record)
+    counts = [[dict(side[block]) for block in blocks] for side in counted]
+    before, after = (min(_sum(each, OWN_CODE) for each in side) for side in counts)
+    peak = next((row for row in compared if row.metric.name == "maxrss" and row.baseline_values), None)
+    memory = (peak.baseline_values, peak.candidate_values) if peak else None
+    rows = tuple(_rows(name, limits, counts, memory))
+    return MeasuredRun(rows, tuple(_lost(name, before, after)), record)
+
+
+def _lost(name: str, before: float, after: float) -> Iterator[RunFinding]:
+    """Yield why a run is no measure of the change: there is too little work in it."""
+    least = min(before, after)
+    if least < LEAST_INSTRUCTIONS:
+        text = f"the own code of the {SIDES[after == least]} executes {least:,.0f} instructions; a run needs {LEAST_INSTRUCTIONS:,}"
+        yield RunFinding(run=name, status=ExitStatus.NO_RESULT, text=text)
+    elif after < LEAST_WORK * before:
+        text = f"the own code of the head executes {after:,.0f} instructions instead of {before:,.0f}: did it do the same work?"
+        yield RunFinding(
+            run=name, status=ExitStatus.NO_RESULT, text=text, metric="instructions", share=1 - after / before
+        )
+
+
+def _sum(counts: Mapping[str, int], names: Sequence[str]) -> int:
+    return sum(counts.get(name, 0) for name in names)
+
+
+def _rows(
+    run: str,
+    limits: Mapping[str, Limit],
+    counts: list[list[dict[str, int]]],
+    memory: tuple[Sequence[float], Sequence[float]] | None,
+) -> Iterator[Row]:
+    """Yield the rows of a run: instructions with their two parts, faults, each system call of either side, memory."""
+    parts = []
+    for metric, names in _PARTS.items():
+        floor = FLOORS[names[0]]
+        largest = max(floor.least, floor.share * statistics.median(each[names[0]] for each in counts[0]))
+        parts.append(judged_row(run, metric, _sides(counts, names), limits.get(metric), floor=largest))
+    whole = _sides(counts, tuple(itertools.chain(*_PARTS.values())))
+    stated = [_PARTS[row.metric] for row in parts if row.state != "same"]
+    differences = differences_of(_sides(counts, tuple(itertools.chain(*stated))))
+    floor_of_both = min(row.floor for row in parts)
+    limit = limits.get("instructions")
+    yield judged_row(run, "instructions", whole, limit, floor=floor_of_both, differences=differences)
+    yield from parts
+    yield judged_row(run, "faults", _sides(counts, ("page_faults",)), limits.get("faults"))
+    calls = sorted({name for each in itertools.chain(*counts) for name in each if name.startswith(_CALLS)})
+    every = statistics.median(_sum(each, calls) for each in counts[0])
+    for call in calls:
+        yield judged_row(
+            run, "syscalls", _sides(counts, (call,)), limits.get("syscalls"), detail=call.removeprefix(_CALLS), of=every
+        )
+    if memory:
+        yield judged_row(run, "memory", memory, limits.get("memory"))
+
+
+def _sides(counts: list[list[dict[str, int]]], names: Sequence[str]) -> tuple[list[float], list[float]]:
+    """Return the sum of counts of base and head by replicate."""
+    before, after = ([float(_sum(each, names)) for each in side] for side in counts)
+    return before, after
+
+
+def differences_of(sides: tuple[Sequence[float], Sequence[float]]) -> Floats:
+    """Return head minus base by replicate."""
+    before, after = (np.asarray(side, dtype=np.float64) for side in sides)
+    return after - before
+
+
+def judged_row(
+    run: str,
+    metric: str,
+    sides: tuple[Sequence[float], Sequence[float]],
+    limit: Limit | None,
+    *,
+    detail: str = "",
+    floor: float = 0.0,
+    of: float | None = None,
+    differences: Floats | None = None,
+) -> Row:
+    """Judge a row: it differs if the difference exceeds three floors with one sign in each replicate.
+
+    Args:
+        run: its name, or a program's path.
+        metric: one of `UNITS`.
+        sides: values of base and head by replicate.
+        limit: None if the row can't fail.
+        detail: which system call.
+        floor: as in `ExactEffects`.
+        of: what a share of the limit is of; None for the row's own value of the base.
+        differences: those of a sum: of its parts that differ, so that the floor of one part does not hide another; None to subtract.
+    """
+    before, after = sides
+    parted, differences = differences is not None, differences_of(sides) if differences is None else differences
+    effects = ExactEffects(differences, 0.0 if parted else floor, 0.0, len(before) + 1, UNITS[metric])
+    sign = effects.sign if len(before) > 1 else int(np.sign(differences[0]))
+    base = statistics.median(before)
+    allowed = limit.of(base if of is None else of) if limit else 0.0
+    beyond = limit is not None and sign > 0 and float(differences.min()) > allowed
+    state: State = "worse" if beyond else "more" if sign > 0 else "fewer" if sign else "same"
+    return Row(
+        run=run,
+        metric=metric,
+        detail=detail,
+        unit=UNITS[metric],
+        base=base,
+        head=statistics.median(after),
+        difference=statistics.median(differences.tolist()),
+        floor=floor,
+        limit=limit.text if limit else "",
+        state=state,
+    )

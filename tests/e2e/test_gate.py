@@ -1,0 +1,250 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""`swapstone gate` with a small repository: what passes without a run, what fails, and what is never taken for a pass."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from swapstone.parts.gate.gate_file import decode_gate
+from tests.contract.vm_images import need_emulator
+from tests.e2e.cli import environment, swapstone
+from tests.programs import require
+from tests.unit.gate.repositories import SmallRepository
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> SmallRepository:
+    require("git", "make", "cc")
+    return SmallRepository(tmp_path / "small")
+
+
+def gate(small: SmallRepository, *arguments: str, expect: int, **variables: str) -> dict[str, Any]:
+    """Run a gate, and return its JSON."""
+    out = small.folder.parent / "gate.json"
+    forge = dict.fromkeys(("GITHUB_EVENT_NAME", "GITHUB_REF", "CI_MERGE_REQUEST_EVENT_TYPE"), "")
+    state = {"XDG_STATE_HOME": str(small.folder.parent / "state"), "GIT_CEILING_DIRECTORIES": ""}
+    done = swapstone(small.folder, "gate", "--json", str(out), *arguments, expect=expect, **forge, **state, **variables)
+    found: dict[str, Any] = json.loads(out.read_text())
+    assert found["format"] == "swapstone-gate-result" and found["status"] == expect
+    assert found["answer"].split() == done.stdout.split()[: len(found["answer"].split())]
+    return found
+
+
+def test_a_change_that_builds_nothing_else(small: SmallRepository) -> None:
+    """Nothing is built or run, so that no trust is needed."""
+    small.commit(README="other")
+    found = gate(small, expect=0)
+    assert (
+        found["answer"]
+        == "Nothing is measured, because nothing can differ: no file that decides what is built differs."
+    )
+    assert found["measured"] == 0 and found["base"] == small.git("rev-parse", "main")
+    small.edit("swapstone.toml", '"*.h", ', '"*.none"]\nprograms = ["prog"]#')
+    assert "TOML" in swapstone(small.folder, "gate", expect=2).stderr
+
+
+def test_patterns_that_match_nothing_are_no_pass(small: SmallRepository) -> None:
+    small.edit("swapstone.toml", '["*.c", "*.h", "Makefile"]', '["*.none"]')
+    assert "match no file" in swapstone(small.folder, "gate", "--base", "HEAD^", expect=2).stderr
+
+
+def test_equal_programs(small: SmallRepository) -> None:
+    """A comment before the last function of a file without debug information."""
+    small.edit("Makefile", " -g", "")
+    small.git("branch", "-q", "-f", "main")
+    small.edit("work.c", "unsigned work", "/* a comment */ unsigned work")
+    assert "equal to the byte" in gate(small, "--trust", expect=0)["answer"]
+    assert "equal to the byte" in gate(small, expect=0)["answer"], "trust is stored"
+
+
+def test_the_code_of_a_repository_is_not_run_without_trust(small: SmallRepository, tmp_path: Path) -> None:
+    small.edit("Makefile", "\tcc", f"\ttouch {tmp_path}/built\n\tcc")
+    planned = swapstone(small.folder, "gate", "--dry-run").stdout
+    assert "build" in planned and "run small (same)" in planned
+    refused = swapstone(small.folder, "gate", expect=2, XDG_STATE_HOME=str(tmp_path / "state"))
+    assert "was never accepted here" in refused.stderr and "make -s" in refused.stderr and "--trust" in refused.stderr
+    assert not (tmp_path / "built").exists()
+    another = swapstone(small.folder, "gate", "--trust", expect=2, GITHUB_EVENT_NAME="pull_request_target")
+    assert "a token that can write" in another.stderr
+    assert not (tmp_path / "built").exists()
+
+
+def test_a_build_has_no_token(small: SmallRepository, tmp_path: Path) -> None:
+    small.edit("Makefile", "\tcc", f"\tenv >{tmp_path}/seen\n\tcc")
+    gate(small, "--trust", expect=0, GITHUB_TOKEN="abc", MY_SECRET="abc", ACTIONS_RUNTIME_TOKEN="abc")
+    assert "abc" not in (seen := (tmp_path / "seen").read_text()) and "PATH=" in seen
+
+
+def test_a_head_that_does_not_build(small: SmallRepository) -> None:
+    small.edit("work.c", "return value;", "return valu;")
+    found = gate(small, "--trust", expect=3)
+    assert "does not build" in found["answer"] and "valu" in found["answer"]
+    small.git("branch", "-q", "-f", "main")
+    small.edit("work.c", "return valu;", "return value;")
+    assert "the base gave nothing" in gate(small, expect=4)["answer"]
+
+
+def test_the_time_of_a_gate_ends(small: SmallRepository) -> None:
+    """No machine is needed: no run begins, and the size that was compared is no pass."""
+    small.edit("work.c", "i < turns", "i < turns + 1")
+    assert "the time of --budget is over" in gate(small, "--trust", "--budget", "1ms", expect=4)["answer"]
+
+
+def test_a_head_without_its_program(small: SmallRepository) -> None:
+    small.edit("Makefile", "-o prog", "-o other")
+    assert "does not make prog" in gate(small, "--trust", expect=3)["answer"]
+
+
+def test_a_head_without_the_file(small: SmallRepository) -> None:
+    small.git("rm", "-q", "swapstone.toml")
+    small.commit()
+    assert "The head has no swapstone.toml, and the base has one" in swapstone(small.folder, "gate", expect=2).stderr
+
+
+@pytest.mark.slow
+def test_a_planted_regression(small: SmallRepository) -> None:
+    """The head also loosens its own limits, which has no effect."""
+    need_emulator("x86_64")
+    small.edit("swapstone.toml", '"0.2%"', '"50%"')
+    small.edit("work.c", "i < turns", "i < turns + turns / 100")
+    found = gate(small, "--trust", "--markdown", str(small.folder.parent / "gate.md"), expect=3)
+    worse = {row["metric"]: row for row in found["rows"] if row["state"] == "worse"}
+    assert worse.keys() == {"instructions", "own_code"} and worse["instructions"]["limit"] == "0.2%"
+    assert worse["own_code"]["difference"] == pytest.approx(300000 / 100 * 6, rel=0.2)
+    assert found["causes"][0]["function"] == "work"
+    assert (found["causes"][0]["source"], found["causes"][0]["edited"]) == ("work.c", True)
+    assert any("those of the base" in note for note in found["notes"])
+    text = (small.folder.parent / "gate.md").read_text()
+    assert text.startswith("<!-- swapstone gate -->\n# Gate") and "edited here (work.c)" in text
+    accepted = 'accept = [{ run = "small", metric = "%s", size = "2%%", reason = "one more check" }]'
+    both = ", ".join(accepted[len("accept = [") : -1] % each for each in ("instructions", "own_code"))
+    small.edit("swapstone.toml", 'data = "bench"', f'data = "bench"\naccept = [{both}]')
+    found = gate(small, expect=0)
+    assert "accepted: small: instructions" in found["answer"] and found["answer"].count("one more check") == 2
+    small.git("branch", "-q", "-f", "main")
+    small.edit("work.c", "turns / 100", "turns / 50")
+    assert gate(small, expect=3)["accepted"] == [], "an acceptance is for one change"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("old", "new", "status", "text"),
+    [
+        ("work(turns) != 0", "work(turns) != 0 + *(volatile int *)0", 3, "the head crashes"),
+        ("work(turns) != 0", "work(turns) != 1", 0, "passes"),
+        ("work(turns) != 0", "work(turns) == 0", 3, "prints another answer"),
+        ("work(turns) != 0", "work(turns / 3) != 0", 4, "did it do the same work?"),
+        ("work(turns) != 0", "work(turns / 900) != 0", 4, "a run needs 100,000"),
+    ],
+)
+def test_a_head_that_fails(small: SmallRepository, old: str, new: str, status: int, text: str) -> None:
+    need_emulator("x86_64")
+    small.edit("main.c", old, new)
+    assert text in gate(small, "--trust", expect=status)["answer"]
+
+
+@pytest.mark.slow
+def test_rows_that_vanish_or_are_redefined(small: SmallRepository) -> None:
+    need_emulator("x86_64")
+    small.edit("swapstone.toml", "[run.small]", '[run.tiny]\ncommand = "./prog {data}/small"\n\n[run.small]')
+    small.git("branch", "-q", "-f", "main")
+    small.edit("swapstone.toml", '[run.tiny]\ncommand = "./prog {data}/small"\n', "")
+    assert "tiny is gone" in gate(small, "--trust", expect=4)["answer"]
+    accept = '[[accept]]\nrun = "tiny"\nmetric = "definition"\nreason = "the same as small"\n'
+    small.edit("swapstone.toml", "[run.small]", f"{accept}[run.small]")
+    assert "accepted: tiny is gone" in gate(small, expect=0)["answer"]
+    small.git("branch", "-q", "-f", "main")
+    small.commit(**{"bench/small": "290000\n"})
+    found = gate(small, expect=4)
+    assert "small is redefined" in found["answer"] and [name for name, _ in found["records"]] == [
+        "small",
+        "small (as in the base)",
+    ]
+
+
+ACTION = Path(__file__).parents[2] / "src/swapstone/parts/gate/action.yml"
+
+
+@pytest.mark.parametrize(("event", "status"), [("pull_request", 0), ("pull_request_target", 2)])
+def test_the_steps_of_the_action(small: SmallRepository, tmp_path: Path, event: str, status: int) -> None:
+    """As a forge runs them for a fork: a shallow clone of the merge commit, and no secret."""
+    require("bash")
+    small.commit(README="other")
+    small.git("checkout", "-q", "main")
+    small.commit(news="1")
+    small.git("merge", "-q", "--no-ff", "-m", "merge", "topic")
+    clone, tools = tmp_path / "clone", tmp_path / "tools"
+    small.git("clone", "-q", "--depth", "2", f"file://{small.folder}", str(clone))
+    tools.mkdir()
+    (tools / "swapstone").write_text(f'#!/bin/sh\nexec {sys.executable} -m swapstone "$@"\n')
+    (tools / "swapstone").chmod(0o755)
+    steps = yaml.safe_load(ACTION.read_text())["runs"]["steps"]
+    variables = {
+        "GITHUB_EVENT_NAME": event,
+        "GITHUB_REF": "refs/pull/7/merge",
+        "GITHUB_SHA": small.git("rev-parse", "main"),
+        "GITHUB_STEP_SUMMARY": str(tmp_path / "summary.md"),
+        "RUNNER_TEMP": str(tmp_path),
+        "ARGUMENTS": "--report-only",
+        "PATH": f"{tools}:{os.environ['PATH']}",
+    }
+    script = [step["run"] for step in steps if "run" in step]
+    assert len(script) == 1 and "secrets" not in ACTION.read_text()
+    done = subprocess.run(
+        ["bash", "-e", "-c", script[0]],
+        cwd=clone,
+        env=environment(tmp_path, **variables),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == status, done.stderr
+    if status:
+        assert "a token that can write" in done.stderr and not (tmp_path / "summary.md").exists()
+    else:
+        assert "**Nothing is measured, because nothing can differ" in (tmp_path / "summary.md").read_text()
+
+
+MAIN_C = '#include <stdio.h>\nint main(int argc, char **argv) { printf("%d\\n", argc); return argc > 1 ? 1 : 0; }\n'
+PROJECTS = {
+    "make": {"Makefile": "prog: main.c\n\tcc -o prog main.c\n", "main.c": MAIN_C},
+    "cmake": {
+        "CMakeLists.txt": "cmake_minimum_required(VERSION 3.13)\nproject(p C)\nadd_executable(prog main.c)\n",
+        "main.c": MAIN_C,
+    },
+    "meson": {"meson.build": "project('p', 'c')\nexecutable('prog', 'main.c')\n", "main.c": MAIN_C},
+    "cargo": {
+        "Cargo.toml": '[package]\nname = "prog"\nversion = "0.1.0"\nedition = "2021"\n',
+        "src/main.rs": 'fn main() { println!("1"); }\n',
+    },
+    "go": {
+        "go.mod": "module example.org/prog\n\ngo 1.19\n",
+        "main.go": 'package main\n\nfunc main() { println("1") }\n',
+    },
+}
+
+
+@pytest.mark.parametrize("tool", PROJECTS)
+def test_a_first_file(small: SmallRepository, tool: str) -> None:
+    require(tool)
+    small.git("rm", "-q", "-r", ".")
+    small.commit(**PROJECTS[tool])
+    state = str(small.folder.parent / "state")
+    assert "was never accepted here" in swapstone(small.folder, "gate", "--init", expect=2, XDG_STATE_HOME=state).stderr
+    swapstone(small.folder, "gate", "--init", "--trust", XDG_STATE_HOME=state)
+    file = decode_gate((small.folder / "swapstone.toml").read_bytes())
+    assert len(file.programs) == 1 and file.programs[0].endswith("prog")
+    assert [run.command for run in file.run.values()] == [f"./{file.programs[0]}"]
+    assert small.git("status", "--porcelain") == "?? swapstone.toml"
+    assert "already" in swapstone(small.folder, "gate", "--init", expect=2).stderr
+    small.commit()
+    planned = swapstone(small.folder, "gate", "--dry-run", "--base", "HEAD^", GITHUB_EVENT_NAME="").stdout
+    assert f"./{file.programs[0]}" in planned
