@@ -30,4 +30,4 @@ def test_the_passes_of_a_workload_are_counted(shared: Shared) -> None:
     for side in found["sides"]:
         beyond = side["instructions"] - side["clock_ns"]
         assert 0 < beyond < 20_000 * side["operations"], "a pass and the reading of the clocks around it"
-        assert side["repeated"] == 0
+        assert side["repeated"] < 100, "faults at the end of a block, which the first pass may have"
