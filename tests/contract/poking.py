@@ -5,13 +5,11 @@ from __future__ import annotations
 
 import contextlib
 import socket
-import threading
 from collections.abc import Iterator
-from typing import Any
 from unittest import mock
 
 from swapstone.parts.vm.machine import qemu, snapshot
-from swapstone.parts.vm.machine.qemu import Guest, GuestRun, LimitReached, Limits, Setup
+from swapstone.parts.vm.machine.qemu import Guest, GuestRun, Limits, Setup
 
 
 @contextlib.contextmanager
@@ -25,24 +23,17 @@ def poked() -> Iterator[list[int]]:
         Number of queries of each machine; filled when the machines have ended.
     """
     counts: list[int] = []
-    pokers: list[threading.Thread] = []
 
     class Poking(snapshot._Monitor):  # the connection to a machine's monitor
-        def execute(self, command: str, fd: int | None = None, **values: object) -> Any:
-            answer = super().execute(command, fd, **values)
-            if command == "cont":
-                pokers.append(threading.Thread(target=self._poke))
-                pokers[-1].start()
-            return answer
-
-        def _poke(self) -> None:
-            count = 0
-            with contextlib.suppress(snapshot._ConnectionClosedError, LimitReached, OSError):  # the machine ended
+        def wait_for(self, event: str) -> None:
+            """Poke until the machine's last output, if its end is waited for."""
+            if event == snapshot.END:
+                counts.append(0)
                 # QEMU 7.2 may hang if it is queried while an arm64 guest powers off: less often if queries stop after its last output.
                 while not self._guest._output().endswith(qemu._END):
-                    super().execute("query-status")
-                    count += 1
-            counts.append(count)
+                    self.execute("query-status")
+                    counts[-1] += 1
+            super().wait_for(event)
 
     def boot(setup: Setup, limits: Limits) -> GuestRun:
         ours, its = socket.socketpair()
@@ -50,10 +41,10 @@ def poked() -> Iterator[list[int]]:
         with ours, Guest(setup, limits, watching, [its.fileno()]) as guest:
             its.close()
             with contextlib.suppress(snapshot._ConnectionClosedError):
-                Poking(guest, ours).execute("cont")
+                monitor = Poking(guest, ours)
+                monitor.execute("cont")
+                monitor.wait_for(snapshot.END)
             return guest.wait()
 
     with mock.patch.object(snapshot, "_Monitor", Poking), mock.patch.object(qemu, "boot", boot):
         yield counts
-    for poker in pokers:
-        poker.join()

@@ -69,4 +69,5 @@ def test_the_claims_that_nothing_here_tests() -> None:
         "newer-processor",
         "lwip-sending-hotspot",
         "float-faster-in-emulator",
+        "float-slower-on-board",
     }

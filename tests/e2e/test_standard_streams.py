@@ -55,8 +55,9 @@ REFUSED = {
     "plan": ("plan", "libc=glibc,musl", "--store", "store"),
     "run-trial": ("run-trial", "--store", "store"),
     "collect": ("collect", "ab" * 32, "--store", "store"),
+    "gate": ("gate", "--base", "none"),
 }
-"""Commands that end with an error on standard error: the fake target has no explanations, and there is no such C library, board or plan."""
+"""Commands that end with an error on standard error: the fake target has no explanations; the others name something that is absent."""
 
 UNPRINTED = re.compile(r"error: Standard output (?P<why>.*): not all results were printed\.\n")
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from swapstone.core.artifacts.placeholders import fill
@@ -14,6 +13,7 @@ from swapstone.core.factors import read_facts
 from swapstone.core.model import UserError, refuse
 from swapstone.core.model.directories import write_whole
 from swapstone.core.model.safe_text import is_plain_word, safe_excerpt
+from swapstone.core.model.temporary_folder import TemporaryFolder
 from swapstone.parts.build.artifacts.build_command import build_environment, run_build
 from swapstone.parts.gate.gate_file import FILE, decode_gate
 from swapstone.parts.gate.revisions import Repository
@@ -80,8 +80,8 @@ def write_first_file(folder: Path, *, trust: bool, note: Callable[[str], None]) 
         "run each program that it makes, alone, with --version and with --help",
     )
     require_trust(repository, "propose a file", lambda: lines, trust=trust)
-    with TemporaryDirectory(prefix="swapstone-gate-") as work:
-        tree = Path(work) / "tree"
+    with TemporaryFolder("gate") as work:
+        tree = work / "tree"
         repository.export("HEAD", tree)
         note(f"building HEAD: {system.build}")
         command = fill(system.build, {"jobs": str(os.cpu_count() or 1)})

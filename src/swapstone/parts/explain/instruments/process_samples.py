@@ -24,6 +24,7 @@ from swapstone.parts.explain.instruments.traced_run import (
     ReferenceRuns,
     Tracee,
     run,
+    tasks_of,
     with_children,
 )
 
@@ -94,7 +95,7 @@ def read_threads(pids: Iterable[int], names: Mapping[int, str], proc: Path = _PR
     """
     found: dict[int, ThreadSample] = {}
     for pid in pids:
-        for task in sorted((proc / str(pid) / "task").glob("[0-9]*"))[: MOST_THREADS - len(found)]:
+        for task in tasks_of(pid, proc)[: MOST_THREADS - len(found)]:
             state, spent = _STATE.match(text_of(task / "stat")), text_of(task / "schedstat").split()
             if state is None or len(spent) != 3 or not all(each.isdecimal() for each in spent):
                 continue

@@ -226,9 +226,17 @@ def _descendants(top: int, below: int) -> list[int]:
 def with_children(pid: int) -> set[int]:
     """Return a process and its descendants, which each of its threads may have forked."""
     found = {pid}
-    for task in Path(f"/proc/{pid}/task").glob("*/children"):
-        found.update(*map(with_children, map(int, text_of(task).split())))
+    for task in tasks_of(pid):
+        found.update(*map(with_children, map(int, text_of(task / "children").split())))
     return found
+
+
+def tasks_of(pid: int, proc: Path = Path("/proc")) -> list[Path]:
+    """Return the folders of a process's threads, in order of their numbers as texts; none of a process that has ended."""
+    try:
+        return sorted((proc / str(pid) / "task").iterdir())
+    except OSError:
+        return []
 
 
 _COMPILE_S = 60

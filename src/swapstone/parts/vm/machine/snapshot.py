@@ -39,6 +39,10 @@ _LONGEST_MESSAGE = 16 << 20
 _NO_LIMIT = 1 << 50  # bytes a second: QEMU's own limit is made for networks
 
 
+END = "end of the connection"
+"""No event: waiting for it ends when QEMU closes the monitor."""
+
+
 class _ConnectionClosedError(Exception):
     """The emulator closed the connection."""
 
@@ -199,7 +203,7 @@ def restore(setup: Setup, limits: Limits, state: Path) -> GuestRun:
                 monitor = _Monitor(guest, ours)
                 monitor.wait_while("query-status", frozenset({"inmigrate"}))
                 monitor.execute("cont")
-                monitor.wait_for("the end of the connection")
+                monitor.wait_for(END)
             except LimitReached as stopped:
                 return guest.ended(stopped)
             except _ConnectionClosedError:
