@@ -236,6 +236,23 @@ def test_what_ended_the_waits_is_evidence_if_it_has_a_tenth_of_the_difference() 
         assert any("Nagle's algorithm had held back (other variant: none)" in text for text in texts) is named_there
 
 
+def test_time_without_a_processor_leads_where_each_run_shows_it_and_load_is_not_its_cause() -> None:
+    """As of a program that makes a control group with a quota, and leaves it before its end."""
+    seen = row(([{OWN: 1}], [100.0]), ([{OWN: 1}], [300.0]), metric="wall")
+    values = [[base + number for number in range(8)] for base in (100.0, 300.0)]
+    sides = [reference(each.variant, of, [100.0] * 8) for each, of in zip(seen.references, values, strict=True)]
+    more = (
+        result("off-cpu", BASE, elapsed=elapsed([{}], 1.0)),
+        result("off-cpu", CANDIDATE, elapsed=elapsed([{}], 1.0, 9.0)),
+        result("waits", BASE),
+        result("waits", CANDIDATE, taken=(ProcessorTaken(whose="cc1", total_ns=150.0),)),
+    )
+    found = explain(msgspec.structs.replace(seen, references=(sides[0], sides[1]), runs=(*seen.runs, *more)))
+    assert " % of the difference is time ready without a processor. The variants took turns" in found.sentence
+    assert not any("cc1" in line for line in found.unknown), "no other program had the processor"
+    assert found.sentence in named(found), "remedies that undo limits are tried"
+
+
 def test_time_without_a_processor_does_not_lead_and_who_had_it_is_stated() -> None:
     seen = row(([{OWN: 1}], [100.0]), ([{OWN: 1}], [300.0]), metric="wall")
     sides = [reference(each.variant, [dict(each.metrics)["wall"]], [100.0]) for each in seen.references]

@@ -192,7 +192,7 @@ def test_time_without_a_processor_is_first_that_of_what_differs() -> None:
         ),
         (
             (none, none),
-            "taken by hog for 2 ms, while the variants took turns with equal quotas, priorities and processors;",
+            "taken by hog for 2 ms, while the variants took turns; at the end their quotas, priorities and processors were equal;",
         ),
         (({}, {}), "taken by hog for 2 ms;"),
     )

@@ -52,6 +52,9 @@ DRIFT = 0.15
 LEAST_NAMELESS = 0.05
 """Share of the difference in code without a name that is stated."""
 
+NO_PROCESSOR = "time ready without a processor"
+"""In sentences; remedies that undo limits belong to it."""
+
 _MOST = 0.8
 """Share of the difference without a processor that is the answer, if what keeps processors from threads differs."""
 
@@ -121,6 +124,7 @@ def named(explanation: Explanation) -> tuple[str, ...]:
         else []
     )
     return (
+        *((explanation.sentence,) if NO_PROCESSOR in explanation.sentence else ()),
         *(function_text(one.symbol, one.object) for one in functions),
         *explanation.evidence,
         *explanation.unknown,
@@ -146,10 +150,7 @@ def _sentence(seen: RowMeasurements, time: TimeByFunction | None) -> str:
             )
         decided = "has no result, and its runs now decide" if seen.no_result else "decides"
         return f"There is nothing to explain: the record {decided} {medians}."
-    late = ""
-    if _ready_share(seen, time) >= _MOST and processor_limits(seen):
-        share = percent(_ready_share(seen, time))
-        late = f"{share} of the difference is time ready without a processor, {_who_had_it(seen)}"
+    late = _late(seen, time)
     if time is None:
         unknown = f"Which function accounts for the difference of {place.workload} is not known: {_no_time(seen)}."
         return f"{place.workload}, {candidate} against {baseline}: {late}." if late else unknown
@@ -255,13 +256,15 @@ def _of_split(seen: RowMeasurements, split: TimeSplit) -> Iterator[str]:
             f"The runs now differ by {duration(abs(now))}{'' if now * recorded > 0 else ' in the other direction'}, those of the record by "
             f"{duration(abs(recorded))}: the machine or its load has changed. The shares are of the runs now."
         )
-    if abs(ready) >= LEAST_SHARE * abs(now):
-        yield f"{signed(ready)} is time ready without a processor, {_who_had_it(seen)}; the shares are of the rest."
+    has_rest = abs(ready) >= LEAST_SHARE * abs(now)
+    if has_rest and not _is_delayed(seen, ready / now):  # else the sentence states it
+        yield f"{signed(ready)} is {NO_PROCESSOR}, {_who_had_it(seen)}; the shares are of the rest."
     if split.interval is None:
         yield "The shares have no intervals: the measurements of several runs were not kept apart, or there were too few runs."
     elif not split.is_decided:
         low, high = map(duration, split.interval)
-        yield f"The runs now decide no difference: its interval, {low} to {high}, contains 0. More pairs would narrow it."
+        what = "rest of the runs now decides" if has_rest else "runs now decide"
+        yield f"The {what} no difference: its interval, {low} to {high}, contains 0. More pairs would narrow it."
     if not difference or not seen.differs or not split.is_decided:
         yield from split.notes
         return
@@ -282,6 +285,36 @@ def _ready_share(seen: RowMeasurements, time: TimeByFunction | None) -> float:
     return ready / whole if whole else 0.0
 
 
+def _late(seen: RowMeasurements, time: TimeByFunction | None) -> str:
+    """Return that nearly all of the difference is time ready without a processor, and what does that; empty if it is not.
+
+    The variants took turns, and load beside them delays both alike: so it can't be the cause, also where nothing that was read differs.
+    """
+    share = _ready_share(seen, time)
+    if share < _MOST:
+        return ""
+    found = f"{percent(share)} of the difference is {NO_PROCESSOR}"
+    if limits := processor_limits(seen):
+        return f"{found}, consistent with {' '.join(limits).rstrip('.')}"
+    if not _is_delayed(seen, share):
+        return ""
+    equal = ", which are equal at its end" if all(each.surroundings for each in seen.references) else ""
+    return (
+        f"{found}. The variants took turns, so load beside them is not the cause: its own threads may be, or a quota, a priority or a set "
+        f"of processors while it ran{equal}"
+    )
+
+
+def _is_delayed(seen: RowMeasurements, share: float) -> bool:
+    """Return whether the record and the runs now show a difference, nearly all of it without a processor, and no limit differs.
+
+    Args:
+        seen: the row.
+        share: of the difference, in which threads were ready without a processor.
+    """
+    return share >= _MOST and seen.differs and _differ_now(seen) and not processor_limits(seen)
+
+
 def _who_had_it(seen: RowMeasurements) -> str:
     """Return why threads had no processor: first by what differs between variants that took turns, which other programs do not."""
     if limits := processor_limits(seen):
@@ -290,7 +323,11 @@ def _who_had_it(seen: RowMeasurements) -> str:
     who = processor_taken(seen, Sides(base > candidate, 0.0))
     taken = f"taken by {who}" if who else "and it is not known who had it"
     read = all(each.surroundings for each in seen.references)
-    return f"{taken}, while the variants took turns with equal quotas, priorities and processors" if read else taken
+    return (
+        f"{taken}, while the variants took turns; at the end their quotas, priorities and processors were equal"
+        if read
+        else taken
+    )
 
 
 def _is_nameless(frame: Frame) -> bool:
