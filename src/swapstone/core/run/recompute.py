@@ -70,7 +70,7 @@ def recompute(
         subject = prepared.subjects[run.trial.suite, run.trial.workload]
         spec = specs.spec(run.trial, run.trial.identity, run.passes)
         answer = target.run(subject.request(spec), subject.machine_config(spec))
-        now = record_format.file_sha256(raw_output(answer))
+        now = record_format.file_sha256(raw_output(subject.kept(answer)))
         same = answer.name == run.name if answer.name and run.name else None
         found.append(Recomputed(key=run.trial.key, before=run.output, now=now, same_inputs=same))
     progress(len(runs), len(runs), "")

@@ -267,7 +267,7 @@ class _Gate:
             accepted |= {row_text(row): found} if found else {}
         for each in findings:
             found = _acceptance(change, each.run, each.metric, each.share, 1.0) if each.metric else None
-            accepted |= {f"{each.run} {each.text}": found} if found else {}
+            accepted |= {each.clause: found} if found else {}
             left += [] if found else [each]
         limited = [row for row in rows if row.limit]
         if not left and not unchanged and not (limited and any(row.metric != "size" for row in rows)):
@@ -358,7 +358,7 @@ def _answer(
     accepted: Sequence[str],
     limited: Sequence[Row],
 ) -> str:
-    reasons = [*(f"{each.run + ' ' if each.run else ''}{each.text}" for each in findings if each.status == status)]
+    reasons = [each.clause for each in findings if each.status == status]
     if status == ExitStatus.WORSE:
         order = {metric: place for place, metric in enumerate(("instructions", "own_code"))}
         reasons += [row_text(row) for row in sorted(worse, key=lambda row: order.get(row.metric, 2))]

@@ -28,7 +28,7 @@ def document_of(result: GateResult) -> Document:
             else []
         ),
     ]
-    facts = [f"{each.run + ': ' if each.run else ''}{each.text}." for each in result.findings]
+    facts = [f"{each.clause}." for each in result.findings]
     facts += [f"Accepted: {each}." for each in result.accepted]
     return Document(
         title=f"Gate of {result.head[:_HASH_DIGITS]}",

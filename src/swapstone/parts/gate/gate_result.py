@@ -58,6 +58,12 @@ class RunFinding(FrozenStruct, frozen=True, kw_only=True):
     metric: str = ""
     share: float = 0.0
 
+    @property
+    def clause(self) -> str:
+        """Return it with the run's name."""
+        joint = " " if self.text.startswith("is ") else ": "
+        return f"{self.run}{joint}{self.text}" if self.run else self.text
+
 
 def finding_of_run(run: str, finding: Finding, reason: str) -> RunFinding:
     """Return a finding of the table of exit statuses with the first line of its reason; of a run, or of a side if the name is empty."""

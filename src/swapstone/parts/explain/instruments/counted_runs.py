@@ -211,7 +211,7 @@ class ObservedTrial:
         """
         out = self.folder / name
         answer, observed = self._target.run_observed(self.request, self.config, plugin_option(out, *words))
-        require_equal(self._run, answer, self._plain, observed)
+        require_equal(self._run, self.subject.kept(answer), self._plain, observed)
         return out
 
     def with_symbols(self, copy: Path) -> Path:
