@@ -15,6 +15,7 @@ from swapstone.parts.explain.explanation.measured_tables import count_rows
 from swapstone.parts.explain.explanation.profile_formats import FAULTING
 from swapstone.parts.explain.explanation.row_answer import explain_measurements as explain
 from swapstone.parts.explain.explanation.row_answer import named
+from swapstone.parts.explain.explanation.surroundings import NEITHER, READY, SYSTEM, USER
 from swapstone.parts.explain.model.explanation import (
     UNSAMPLED,
     Explanation,
@@ -236,11 +237,16 @@ def test_what_ended_the_waits_is_evidence_if_it_has_a_tenth_of_the_difference() 
         assert any("Nagle's algorithm had held back (other variant: none)" in text for text in texts) is named_there
 
 
-def test_time_without_a_processor_leads_where_each_run_shows_it_and_load_is_not_its_cause() -> None:
+@pytest.mark.parametrize("also_without_an_instrument", [True, False])
+def test_time_without_a_processor_leads_where_each_run_shows_it(also_without_an_instrument: bool) -> None:
     """As of a program that makes a control group with a quota, and leaves it before its end."""
     seen = row(([{OWN: 1}], [100.0]), ([{OWN: 1}], [300.0]), metric="wall")
     values = [[base + number for number in range(8)] for base in (100.0, 300.0)]
-    sides = [reference(each.variant, of, [100.0] * 8) for each, of in zip(seen.references, values, strict=True)]
+    ready = (0.0, 200.0 if also_without_an_instrument else 0.0)
+    sides = [
+        reference(name, of, [100.0] * 8, **{USER: 100.0, SYSTEM: 0.0, NEITHER: late, READY: counted})
+        for name, of, late, counted in zip((BASE, CANDIDATE), values, (0.0, 200.0), ready, strict=True)
+    ]
     more = (
         result("off-cpu", BASE, elapsed=elapsed([{}], 1.0)),
         result("off-cpu", CANDIDATE, elapsed=elapsed([{}], 1.0, 9.0)),
@@ -248,9 +254,10 @@ def test_time_without_a_processor_leads_where_each_run_shows_it_and_load_is_not_
         result("waits", CANDIDATE, taken=(ProcessorTaken(whose="cc1", total_ns=150.0),)),
     )
     found = explain(msgspec.structs.replace(seen, references=(sides[0], sides[1]), runs=(*seen.runs, *more)))
-    assert " % of the difference is time ready without a processor. The variants took turns" in found.sentence
-    assert not any("cc1" in line for line in found.unknown), "no other program had the processor"
-    assert found.sentence in named(found), "remedies that undo limits are tried"
+    leads = " % of the difference is time ready without a processor. The variants took turns" in found.sentence
+    assert leads == also_without_an_instrument
+    assert any("cc1" in line for line in found.unknown) != leads, "who had it is stated where load may be the cause"
+    assert (found.sentence in named(found)) == leads, "remedies that undo limits are tried"
 
 
 def test_time_without_a_processor_does_not_lead_and_who_had_it_is_stated() -> None:

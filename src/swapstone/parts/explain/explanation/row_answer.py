@@ -308,11 +308,14 @@ def _late(seen: RowMeasurements, time: TimeByFunction | None) -> str:
 def _is_delayed(seen: RowMeasurements, share: float) -> bool:
     """Return whether the record and the runs now show a difference, nearly all of it without a processor, and no limit differs.
 
+    The runs without an instrument must show that too: load may have hit those of one variant under the instrument.
+
     Args:
         seen: the row.
-        share: of the difference, in which threads were ready without a processor.
+        share: of the difference, in which threads were ready without a processor, under the instrument.
     """
-    return share >= _MOST and seen.differs and _differ_now(seen) and not processor_limits(seen)
+    counted = _ready_share(seen, None)
+    return min(share, counted) >= _MOST and seen.differs and _differ_now(seen) and not processor_limits(seen)
 
 
 def _who_had_it(seen: RowMeasurements) -> str:
