@@ -6,6 +6,7 @@
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -38,3 +39,14 @@ static inline void count(void) {
             next = (__typeof__(next))dlsym(RTLD_NEXT, #name);                                                \
         next;                                                                                                \
     })
+
+/* A function of the family of open(2): its parameters end with `int flags, ...`. Then the arguments of the
+ * one that it replaces, without the mode. */
+#define OPEN(name, parameters, ...)                                                                          \
+    int name parameters {                                                                                    \
+        va_list more;                                                                                        \
+        va_start(more, flags);                                                                               \
+        int mode = flags & (O_CREAT | O_TMPFILE) ? va_arg(more, int) : 0;                                    \
+        va_end(more);                                                                                        \
+        return NEXT(name)(__VA_ARGS__, mode);                                                                \
+    }

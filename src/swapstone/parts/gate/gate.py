@@ -176,6 +176,8 @@ class _Gate:
             name for name, kind in self._kinds.items() if kind == "new" or (kind == "redefined" and name in accepted)
         }
         """Runs whose definition the base does not have, or need not have."""
+        self._uncounted: list[str] = []
+        """Notes about those of them that the base can't run."""
         self._end_s = time.monotonic() + options.budget_s if options.budget_s else float("inf")
 
     def run(self) -> GateResult:
@@ -230,7 +232,7 @@ class _Gate:
             name = label.removesuffix(_OF_BASE)
             found = measure(label, run, change.judge.limits(name), place)
             if name in self._begun and any(each.finding == Finding.BASELINE.name.lower() for each in found.findings):
-                self._progress.note(f"{name} is not counted: the base can't run it.")
+                self._uncounted.append(f"{name} is new here, and not counted: the base can't run it.")
                 found = found._replace(findings=())
             yield label, found
 
@@ -289,7 +291,7 @@ class _Gate:
             findings=tuple(left),
             accepted=tuple(reasons),
             causes=causes,
-            notes=(*_notes(change, accepted.values()), *notes),
+            notes=(*_notes(change, accepted.values()), *self._uncounted, *notes),
             records=tuple((name, str(record.path)) for name, record in records.items()),
             repeat=f"git checkout {change.head[:SHORT]} && swapstone gate --base {change.base.commit[:SHORT]}",
         )
