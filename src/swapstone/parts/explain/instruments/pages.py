@@ -7,16 +7,14 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from swapstone.core.model import UnavailableError, UserError
+from swapstone.core.model import UnavailableError
 from swapstone.core.model.memory_phases import HUGE, MEMORY, RESIDENT
 from swapstone.core.model.regular_file import text_of
-from swapstone.parts.explain.instruments.process_samples import ProcessReader
+from swapstone.parts.explain.instruments.process_samples import run_with_reader
 from swapstone.parts.explain.instruments.traced_run import (
-    PID_FILE,
     ReferenceRuns,
     Region,
     Tracee,
-    run,
     session_members,
 )
 from swapstone.parts.explain.model.explanation import Amount, InstrumentResult
@@ -71,16 +69,7 @@ def measure(tracee: Tracee, reference: ReferenceRuns) -> InstrumentResult:
         readings.append(any(each[RESIDENT] for each in found))
         most.update((name, max(size, sum(each[name] for each in found))) for name, size in most.items())
 
-    reader = ProcessReader(
-        reference.folder / PID_FILE, lambda passed_s: _INTERVAL_S if passed_s < _LONG_S else _LONGER_S, read
-    )
-    reader.start()
-    try:
-        ended = run(("env",), tracee, reference, note_pid=True)
-    finally:
-        reader.stop()
-    if ended.status != 0 and ended.driven is None:
-        raise UserError(f"The run ended with status {ended.status}.")
+    ended = run_with_reader(tracee, reference, lambda passed_s: _INTERVAL_S if passed_s < _LONG_S else _LONGER_S, read)
     if not any(readings):
         raise UnavailableError("the run was too short for a reading of its memory")
     operations = ended.driven.requests if ended.driven is not None else tracee.operations * tracee.passes

@@ -22,6 +22,7 @@ from swapstone.parts.explain.instruments.traced_run import (
     PID_FILE,
     QUIET_S,
     ReferenceRuns,
+    TracedRun,
     Tracee,
     run,
     tasks_of,
@@ -42,7 +43,7 @@ _STATE = re.compile(r"\A(?s:.*)\) (\S)")  # a process may have any name
 _FAULT = "asm_exc_page_fault"
 
 
-class ProcessReader(threading.Thread):
+class _ProcessReader(threading.Thread):
     """Reads a program until it is stopped, as soon as its first process is known.
 
     Args:
@@ -68,6 +69,33 @@ class ProcessReader(threading.Thread):
         """Stop reading, and wait for the last one, which the kernel may delay."""
         self._ended.set()
         self.join(QUIET_S)
+
+
+def run_with_reader(
+    tracee: Tracee, reference: ReferenceRuns, interval_s: Callable[[float], float], read: Callable[[int], None]
+) -> TracedRun:
+    """Run a program to its end, and read it meanwhile.
+
+    Args:
+        tracee: the program.
+        reference: its runs without an instrument.
+        interval_s: as that of `_ProcessReader`, in seconds.
+        read: as that of `_ProcessReader`.
+
+    Raises:
+        UserError: the run failed.
+    """
+    pid_file = reference.folder / PID_FILE
+    pid_file.unlink(missing_ok=True)  # of an earlier run
+    reader = _ProcessReader(pid_file, interval_s, read)
+    reader.start()
+    try:
+        ended = run(("env",), tracee, reference, note_pid=True)
+    finally:
+        reader.stop()
+    if ended.status != 0 and ended.driven is None:
+        raise UserError(f"The run ended with status {ended.status}.")
+    return ended
 
 
 class ThreadSample(NamedTuple):
@@ -159,15 +187,7 @@ def sampled_recordings(
         def read(pid: int, samples: list[Sample] = samples) -> None:
             samples.append((time.monotonic_ns(), read_threads(sorted(with_children(pid)), names)))
 
-        (reference.folder / PID_FILE).unlink(missing_ok=True)
-        reader = ProcessReader(reference.folder / PID_FILE, lambda _: INTERVAL_S, read)
-        reader.start()
-        try:
-            ended = run(("env",), tracee, reference, note_pid=True)
-        finally:
-            reader.stop()
-        if ended.status != 0 and ended.driven is None:
-            raise UserError(f"The run ended with status {ended.status}.")
+        ended = run_with_reader(tracee, reference, lambda _: INTERVAL_S, read)
         samples = [each for each in samples if each[1]]
         if len(samples) < 2:
             raise UnavailableError(f"the run was too short for two samples of /proc, {1000 * INTERVAL_S:.0f} ms apart")
