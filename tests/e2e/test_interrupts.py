@@ -110,7 +110,7 @@ def test_sigint_prints_the_verdicts_so_far_and_the_resume_command(tmp_path: Path
     assert "b_malloc_tiny1" in out and "worse" in out
     assert f"swapstone compare --resume {record}" in err
     assert "Traceback" not in err
-    assert 140 <= _lines(record) < len(whole)
+    assert 139 <= _lines(record) < len(whole)  # the last may be a run that was not yet synced
     assert "interrupted" in swapstone(tmp_path, "show", str(record)).stdout
     swapstone(tmp_path, "compare", "--resume", str(record))
     assert runs_of(record) == whole
@@ -143,11 +143,11 @@ def test_two_signals_during_a_study_lose_nothing_and_name_the_next_step(tmp_path
     process.send_signal(signal.SIGINT)
     time.sleep(between_s)
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=120)
-    assert process.returncode == 130 and "Traceback" not in err
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 130 and "Traceback" not in err, err + out
     assert "swapstone study --resume" in err, err
     kept = runs_of(tmp_path / "s" / "one")
-    assert len(kept) >= 20
+    assert len(kept) >= 19  # of 20 lines the last may be a run that was not yet synced
     resumed = swapstone(tmp_path, "study", "--resume", "s")
     assert "Traceback" not in resumed.stderr
     assert runs_of(tmp_path / "s" / "one")[: len(kept)] == kept

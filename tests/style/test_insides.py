@@ -35,7 +35,7 @@ ALLOWED: dict[str, int] = {
     "unit/model/test_system_errors.py": 1,
     "unit/record/test_formats.py": 4,
     "unit/record/test_record_paths.py": 2,
-    "unit/record/test_writer.py": 4,
+    "unit/record/test_writer.py": 1,
     "unit/run/test_attempts.py": 8,
     "unit/run/test_calibration.py": 2,
     "unit/run/test_conditions.py": 4,

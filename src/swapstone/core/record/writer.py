@@ -68,6 +68,8 @@ class RecordWriter(Closing):
         self._texts: list[str] = []
         """What the next line keeps."""
         self._noted: set[str] = set()
+        self._unsettled: tuple[record_format.Line, int] | None = None
+        """A line that is being written, and the size in bytes that `runs.jsonl` has with it."""
         self._open(path, lock, number, chain)
 
     def _open(self, path: Path, lock: IO[bytes], number: int, chain: str) -> None:
@@ -259,25 +261,34 @@ class RecordWriter(Closing):
                 _sync_folder(self.path / record_format.RAW)
                 self._raw_unsynced = False
             rest = memoryview(data := msgspec.json.encode(line) + b"\n")
+            self._unsettled = line, self._files.size_bytes + len(data)
             try:
                 while rest:
                     rest = rest[self._runs.write(rest) :]
                 os.fsync(self._runs.fileno())
-            except BaseException as error:
-                if rest or isinstance(error, OSError):
-                    # Truncate a partly written line, so that the record stays readable.
-                    with contextlib.suppress(OSError):
-                        os.ftruncate(self._runs.fileno(), self._files.size_bytes)
-                    self._files.size_bytes = os.fstat(self._runs.fileno()).st_size
-                else:  # a signal, after the line was written; `seal` syncs it
-                    self._count(line, len(data))
+            except OSError:
+                self._unsettled = line, -1  # whatever the file has of it may not be on the disk
                 raise
-            self._count(line, len(data))
+            finally:
+                self._settle()
             self._require_whole()
 
-    def _count(self, line: record_format.Line, size_bytes: int) -> None:
-        self._number, self._chain, self._texts = line.number, line.chain, []
-        self._files.size_bytes += size_bytes
+    def _settle(self) -> None:
+        """Count the line that was written last if the file has all of it, or else take its part out of the file.
+
+        Signals may have ended the writing and this function at any step: what the file has decides, and `seal` syncs it.
+        """
+        if self._unsettled is None:
+            return
+        line, end = self._unsettled
+        if os.fstat(self._runs.fileno()).st_size == end:
+            self._number, self._chain, self._texts = line.number, line.chain, []
+        else:
+            with contextlib.suppress(OSError):
+                os.ftruncate(self._runs.fileno(), self._files.size_bytes)
+            end = os.fstat(self._runs.fileno()).st_size
+        self._files.size_bytes = end
+        self._unsettled = None
 
     def read_back(self) -> RecordView:
         """Read the record, and check that it has all that was written.
@@ -305,6 +316,7 @@ class RecordWriter(Closing):
         Raises:
             RecordError: something else removed or changed files; the message has what is left, and where.
         """
+        self._settle()
         if not self._files.losses():
             return
         time.sleep(_SETTLE_S)
