@@ -18,7 +18,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-import hypothesis
 import pytest
 
 from tests.input_digests import InputDigests, commit, listed_files, outside
@@ -161,12 +160,8 @@ class Selection:
 
 
 def reusable(item: pytest.Item) -> bool:
-    """Return whether a test's result may be reused: if it is slow, not of style, and Hypothesis does not draw its inputs."""
-    return (
-        item.get_closest_marker("slow") is not None
-        and item.path.parent.name != "style"
-        and not hypothesis.is_hypothesis_test(getattr(item, "obj", None))
-    )
+    """Return whether a test's result may be reused: if it is slow, and not of style."""
+    return item.get_closest_marker("slow") is not None and item.path.parent.name != "style"
 
 
 class Results:

@@ -156,12 +156,12 @@ def emits(vm: VmFixture, mib: int, *both: str, **options: object) -> AgentAnswer
         return target.run(asked)
 
 
-def test_all_that_a_program_may_print_arrives(vm: VmFixture) -> None:
+def test_all_that_a_program_may_print_arrives(vm: VmFixture, exhaustive: bool) -> None:
     restored = emits(vm, 16, no_cache=True)
     assert restored.stdout == EMITTED * 256 and not restored.stderr
     own_us, facts = int(dict(restored.machine)["after own-cpu-us"]), dict(restored.facts)
     assert own_us > facts["trial_cpu_us"] + 100_000  # writing the answer is no load of others
-    assert emits(vm, 16, no_cache=True, snapshots=False) == restored
+    assert not exhaustive or emits(vm, 16, no_cache=True, snapshots=False) == restored
     assert emits(vm, 17).outcome is ProcessOutcome.OVERFLOW
     with pytest.raises(TargetError, match="what it printed does not fit into the 64 MiB of its channel, where a byte"):
         emits(vm, 16, "and to standard error")

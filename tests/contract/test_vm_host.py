@@ -116,6 +116,7 @@ with VmTarget(VmImage(built.kernel, built.initrd, EmulatedMachine()), VmOptions(
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_image_and_programs_are_the_same_in_another_folder_and_environment(tmp_path: Path) -> None:
     """Image, agent, first process and programs of the usual cache are made again, from packages that are in it."""
     image_parts("x86_64")  # fetches the packages, or skips the test

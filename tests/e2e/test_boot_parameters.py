@@ -59,6 +59,7 @@ def test_parameters_are_read_back_and_an_ignored_one_fails(tmp_path: Path) -> No
     assert "damaged" not in swapstone(tmp_path, "verify", str(record)).stdout
 
 
+@pytest.mark.exhaustive
 def test_a_kernel_that_hangs_is_ended_by_the_limit(tmp_path: Path) -> None:
     (tmp_path / "hangs.s").write_text(_HANGS)
     kernel = tmp_path / "vmlinux"

@@ -118,6 +118,7 @@ def test_there_are_sixty_causes_and_ten_nulls() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 @needs("cc", "c++", "pod2man")
 @pytest.mark.skipif(
     not all(map(Path.exists, HEADERS)), reason="no headers of SQLite or zlib, or no definitions of locales"

