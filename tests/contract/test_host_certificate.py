@@ -47,18 +47,27 @@ def test_a_run_is_compared_with_the_certified_one(run: CertifiedRun | UserError,
     assert words in f"{finding.found} {finding.meaning}"
 
 
+ANEW = VmOptions(no_cache=True, snapshots=False)
+
+
+@pytest.fixture(scope="module")
+def here() -> dict[str, CertifiedRun | UserError]:
+    """Return the runs of the certificate as this host makes them."""
+    need_emulator()
+    need_emulator("aarch64")
+    return dict(runs_here(ANEW, print))
+
+
 @pytest.mark.slow
-def test_this_host_gives_the_certified_outputs() -> None:
+def test_this_host_gives_the_certified_outputs(here: dict[str, CertifiedRun | UserError]) -> None:
     """With SWAPSTONE_UPDATE_GOLDENS=1 the certificate is written: look at the difference.
 
     With another emulator or compiler than certified, inputs differ; with both equal, they differ only because the project changed.
     """
-    need_emulator()
-    need_emulator("aarch64")
-    made = list(runs_here(VmOptions(no_cache=True, snapshots=False), print))
+    made = list(here.items())
     assert not [run for _, run in made if isinstance(run, UserError)]
     if os.environ.get("SWAPSTONE_UPDATE_GOLDENS") == "1":
-        CERTIFICATE.write_bytes(msgspec.json.format(msgspec.json.encode(dict(made)), indent=1) + b"\n")
+        CERTIFICATE.write_bytes(msgspec.json.format(msgspec.json.encode(here), indent=1) + b"\n")
     known = certified()
     for (name, run), finding in zip(made, compared(known, made), strict=True):
         assert isinstance(run, CertifiedRun), run
@@ -82,17 +91,16 @@ done
 
 
 @pytest.mark.slow
-def test_an_emulated_older_processor_gives_the_same_output(tmp_path: Path) -> None:
+def test_an_emulated_older_processor_gives_the_same_output(
+    here: dict[str, CertifiedRun | UserError], tmp_path: Path
+) -> None:
     """The emulator itself is emulated: it finds no AVX, and its floating-point instructions are those of another emulator."""
-    need_emulator()
     require("qemu-x86_64")
     script = tmp_path / "qemu-system-x86_64"
     real = find_emulator(EmulatedMachine()).path
     script.write_text(_WITHOUT_SANDBOX + f'exec qemu-x86_64 -cpu Nehalem {shlex.quote(real)} "$@"\n')
     script.chmod(stat.S_IRWXU)
-    options = VmOptions(no_cache=True, snapshots=False)
-    here, there = (
-        next(iter(runs_here(each, print))) for each in (options, dataclasses.replace(options, emulator=str(script)))
-    )
-    assert isinstance(here[1], CertifiedRun) and isinstance(there[1], CertifiedRun), (here, there)
-    assert here[1].output == there[1].output and here[1].inputs["emulator"] != there[1].inputs["emulator"]
+    name, there = next(runs_here(dataclasses.replace(ANEW, emulator=str(script)), print))
+    native = here[name]
+    assert isinstance(native, CertifiedRun) and isinstance(there, CertifiedRun), (native, there)
+    assert native.output == there.output and native.inputs["emulator"] != there.inputs["emulator"]
