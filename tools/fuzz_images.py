@@ -27,7 +27,7 @@ from swapstone.parts.build.artifacts import loader_files, packages, program_clos
 from swapstone.parts.build.artifacts.apt import offers_in
 from swapstone.parts.build.factors import arm_attributes
 from swapstone.parts.explain.instruments import heap, symbol_tables, unwind_tables
-from swapstone.parts.vm.artifacts import kernels, root_file_systems
+from swapstone.parts.vm.artifacts import container_images, kernels, root_file_systems
 from swapstone.parts.vm.artifacts.kernel_modules import Modules
 
 # ELF files and images
@@ -101,7 +101,7 @@ def _elves() -> tuple[bytes, ...]:
 
 def _root_archive(data: bytes) -> object:
     with tempfile.TemporaryDirectory(dir=scratch_folder()) as work:
-        tree = root_file_systems.read_tree(str(in_file(data)), "x86_64", Path(work), archive=True)
+        tree = root_file_systems.read_tree("root.tar", "x86_64", Path(work), archive=in_file(data))
         tree.check()
         tree.write(Path(work) / "root")
         return tree.sha256()
@@ -172,6 +172,18 @@ IMAGE_DECODERS: tuple[Decoder, ...] = (
     Decoder("unwind tables", "ELF file", _unwind_tables, lambda: (fuzz_binaries.elf(),), errors=(DamagedElfError,)),
     Decoder("dynamic entries", "ELF file", loader_files.read_entries, _dynamic_elves, errors=(DamagedElfError,)),
     Decoder("loader cache", "ld.so.cache", program_closure.decode_cache, _loader_caches),
+    Decoder(
+        "container engine",
+        "docker, podman",
+        lambda data: container_images.decode_image(data, list[container_images.EngineImage]),
+        constant(b'[{"Id": "sha256:1", "Architecture": "amd64", "RepoDigests": ["a@sha256:1"]}]'),
+    ),
+    Decoder(
+        "image in a registry",
+        "skopeo",
+        lambda data: container_images.decode_image(data, container_images.RegistryImage),
+        constant(b'{"Digest": "sha256:1", "Architecture": "amd64"}'),
+    ),
     Decoder("root archive", "root file system", _root_archive, _root_archives),
     Decoder("program size", "ELF file", lambda data: program_size.sizes_of(in_file(data)), _elves),
     Decoder("kernel module", "ELF file", _module, _module_seeds),

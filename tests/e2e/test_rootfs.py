@@ -11,11 +11,13 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from tools.container_engines import engine, offer
 from tools.root_archives import oci_image
 from tools.small_elf import AARCH64, small_elf
 
 from swapstone.core.record import load
 from swapstone.core.session.sample_check import derive
+from swapstone.parts.vm.artifacts.root_archives import IMAGE_ARCHITECTURES
 from tests.e2e.cli import TIMEOUT_S, command, environment, runs_of, swapstone
 from tests.programs import with_nice_0
 from tests.raw_outputs import raw_text
@@ -79,12 +81,12 @@ def cache(tmp_path_factory: pytest.TempPathFactory, agents: Path) -> Path:
     return folder
 
 
-def compare(folder: Path, cache: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def compare(folder: Path, cache: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
     """Run `swapstone compare` in a folder; skip the test where the machine has no mount namespaces."""
     result = subprocess.run(
         command("compare", *arguments),
         cwd=folder,
-        env=environment(folder, XDG_CACHE_HOME=str(cache)),
+        env=environment(folder, XDG_CACHE_HOME=str(cache), **variables),
         capture_output=True,
         text=True,
         check=False,
@@ -95,8 +97,8 @@ def compare(folder: Path, cache: Path, *arguments: str) -> subprocess.CompletedP
     return result
 
 
-def refused(folder: Path, cache: Path, *arguments: str) -> str:
-    result = swapstone(folder, "compare", *arguments, expect=2, XDG_CACHE_HOME=str(cache))
+def refused(folder: Path, cache: Path, *arguments: str, **variables: str) -> str:
+    result = swapstone(folder, "compare", *arguments, expect=2, XDG_CACHE_HOME=str(cache), **variables)
     assert not (folder / "r").exists()
     return " ".join(result.stderr.split())
 
@@ -106,6 +108,7 @@ def outputs(record: Path) -> list[str]:
     return [raw_text(record, run["output"]) for run in runs_of(record)]
 
 
+NATIVE = IMAGE_ARCHITECTURES[os.uname().machine]
 ROOTS = ("rootfs=./a,./b.tar", "--blocks", "2", "--out", "r")
 
 
@@ -241,6 +244,43 @@ def test_a_machine_without_mount_namespaces_is_unavailable(
     assert result.returncode == 2, text
     assert "can't run a program in another root file system: the agent could not make a mount namespace" in text
     assert "sysctl kernel.unprivileged_userns_clone" in text
+
+
+def test_container_images_are_compared_by_their_names(roots: Path, cache: Path) -> None:
+    """The record has their digests. A repetition finds both roots in the cache, and an unknown image is one line."""
+    (roots / "tools").mkdir()
+    (roots / "registry").mkdir()
+    engine(roots / "tools", roots / "registry", "docker")
+    names = ("docker.io/library/alpine:3.20", "docker.io/library/debian:12")
+    digests = tuple(f"sha256:{digit * 64}" for digit in "12")
+    for name, digest, folder in zip(names, digests, ("a", "b"), strict=True):
+        layer = subprocess.run(["tar", "c", "-C", roots / folder, "."], capture_output=True, check=True).stdout
+        offer(roots / "registry", name, oci_image([layer]), digest=digest, architecture=NATIVE)
+    levels = [f"docker:{name}@{digest}" for name, digest in zip(names, digests, strict=True)]
+    path = {"PATH": f"{roots / 'tools'}:{os.environ['PATH']}"}
+    asked = (
+        "rootfs=docker:alpine:3.20,docker:debian:12",
+        "--blocks",
+        "2",
+        "--out",
+        "r",
+        "--",
+        "/bin/prog",
+        "/etc/name",
+    )
+    result = compare(roots, cache, *asked, **path)
+    assert result.returncode == 0, result.stderr
+    assert load(roots / "r").experiment.factors[0].levels == tuple(levels)
+    assert {tuple(run["observed"][0]) for run in runs_of(roots / "r")} == {("rootfs", level) for level in levels}
+    check_that_roots_are_observed_again(roots / "r")
+    shutil.rmtree(roots / "r")
+    shutil.rmtree(roots / "registry")
+    again = compare(roots, cache, f"rootfs={','.join(levels)}", *asked[1:4], "again", *asked[5:], **path)
+    assert again.returncode == 0, again.stderr
+    (roots / "registry").mkdir()
+    text = refused(roots, cache, "rootfs=docker:alpine:3.21,docker:debian:12", "--", "/bin/prog", **path)
+    assert "The image alpine:3.21 can't be had: docker reports: Error response from daemon" in text
+    assert "docker save -o alpine-3.21.tar alpine:3.21" in text
 
 
 VM = ("--target", "vm", "--memory", "256M")

@@ -31,6 +31,7 @@ COVERED = {
     "core/manifests.py": "",  # reads files of this package
     "core/artifacts/cache_folder.py": "",  # reads back what was written into the cache
     "parts/build/artifacts/loader_files.py": "dynamic entries",
+    "parts/vm/artifacts/container_images.py": "container engine",
     "parts/vm/artifacts/images.py": "",  # reads back what it wrote, if the digest beside it matches
     "parts/vm/artifacts/kernel_modules.py": "kernel module",
     "parts/vm/artifacts/kernels.py": "kernel",

@@ -192,7 +192,8 @@ _INDEX_TYPES = (
     "application/vnd.oci.image.index.v1+json",
     "application/vnd.docker.distribution.manifest.list.v2+json",
 )
-_ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm", "arm": "arm", "riscv64": "riscv64"}
+IMAGE_ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm", "arm": "arm", "riscv64": "riscv64"}
+"""Architectures of images by those of machines, as ``uname -m`` prints them."""
 
 FindFile = Callable[[str], Path | None]
 """Returns the file with the content of a path of the archive; None if there is none."""
@@ -258,7 +259,7 @@ def layers_of(find: FindFile, architecture: str) -> tuple[Layer, ...] | None:
         ArchiveError: a blob is missing or differs from its digest, or there are several images.
     """
     if find(_INDEX) is not None and find(_LAYOUT) is not None:
-        return _oci_layers(find, _ARCHITECTURES.get(architecture, architecture))
+        return _oci_layers(find, IMAGE_ARCHITECTURES.get(architecture, architecture))
     saved = find(_DOCKER)
     if saved is None:
         return None

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Root file systems of the user: unpacked once into the cache, under the digest of their content.
 
-A root is a folder, a tar archive, or a container image as an archive. Left out are devices, FIFOs and sockets, and set-user-ID and
-set-group-ID bits: docs/rootfs.md.
+A root is a folder, a tar archive, or a container image, as an archive or by its name. Left out are devices, FIFOs and sockets, and
+set-user-ID and set-group-ID bits: docs/rootfs.md.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import hashlib
+import io
 import os
 import re
 import shutil
@@ -25,7 +26,9 @@ from swapstone.core.model import FrozenStruct, UserError
 from swapstone.core.model.directories import cache_dir, write_whole
 from swapstone.core.model.regular_file import readable
 from swapstone.core.model.safe_text import safe
+from swapstone.parts.vm.artifacts.container_images import pinned_image, save_image
 from swapstone.parts.vm.artifacts.root_archives import ArchiveError, TarEntry, decompressed, layers_of, read_tar
+from swapstone.parts.vm.factors.container_image import PREFIX, is_image, parse_image
 
 MOST_ENTRIES = 500_000
 MOST_BYTES = 4 << 30
@@ -307,7 +310,7 @@ class RootFileSystem(FrozenStruct, frozen=True, kw_only=True):
     Attributes:
         sha256: of its content, 64 hexadecimal digits. Equal content from another source has the same.
         memory_bytes: what it takes in a file system in memory, where each name of a file has its own pages: an upper bound.
-        source: path of the folder or archive.
+        source: path of the folder or archive, or the name of the image.
         folder: the unpacked root. Nothing writes to it.
         layer: an empty folder, over which the agent mounts a layer.
     """
@@ -323,7 +326,7 @@ def unpack_root(source: str, architecture: str = "") -> RootFileSystem:
     """Return a root file system from the cache; unpack it if it is not there.
 
     Args:
-        source: absolute path of a folder or an archive.
+        source: absolute path of a folder or an archive, or the level of an image, which is saved if the cache does not have its root.
         architecture: of the machine, for container images of several platforms; empty for this machine's.
 
     Raises:
@@ -335,12 +338,17 @@ def unpack_root(source: str, architecture: str = "") -> RootFileSystem:
             f"A root file system can't be mounted from the cache folder {safe(str(cache_dir()))}: {found[0]!r} separates mount options.",
             "Set XDG_CACHE_HOME to a folder without commas, colons and backslashes in its path.",
         )
-    status = _status(source)
-    archive = stat.S_ISREG(status.st_mode)
-    stamp = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns) if archive else ()
-    key = (source, architecture or os.uname().machine, stamp)
+    architecture = architecture or os.uname().machine
+    archive, stamp = True, ()
+    if is_image(source):
+        source = pinned_image(source, architecture)
+    else:
+        status = _status(source)
+        if archive := stat.S_ISREG(status.st_mode):
+            stamp = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+    key = (str(cache_dir()), source, architecture, stamp)
     if key not in _unpacked or not Path(_unpacked[key].folder).is_dir():
-        _unpacked[key] = _unpack(source, key[1], archive=archive)
+        _unpacked[key] = _unpack(source, architecture, archive=archive)
     return _unpacked[key]
 
 
@@ -352,16 +360,17 @@ def _status(source: str) -> os.stat_result:
     return status
 
 
-_unpacked: dict[tuple[str, str, tuple[int, ...]], RootFileSystem] = {}
-"""In one process a folder is read once, and an archive when its file has changed: by source, architecture and the file's state."""
+_unpacked: dict[tuple[str, str, str, tuple[int, ...]], RootFileSystem] = {}
+"""In one process a folder is read once, and an archive when its file has changed: by cache, source, architecture and the file's state."""
 
 
 def _unpack(source: str, architecture: str, *, archive: bool) -> RootFileSystem:
+    title = _title_of(source)
     try:
         roots, archives = cache_dir() / "roots", cache_dir() / "root-archives"
         for folder in (roots, archives):
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        note = archives / _archive_digest(Path(source), architecture) if archive else None
+        note = archives / _archive_digest(source, architecture) if archive else None
         with locked(roots / "lock"):
             found = read_description(note, RootFileSystem) if note else None
             if found is None or not (roots / found.sha256 / _SEAL).is_file():
@@ -371,21 +380,29 @@ def _unpack(source: str, architecture: str, *, archive: bool) -> RootFileSystem:
         home = roots / found.sha256
         os.utime(home / _SEAL)
         # The description in the cache is of the first source with this content, and the cache may have been moved.
-        return msgspec.structs.replace(found, source=source, folder=str(home / _ROOT), layer=str(home / _LAYER))
+        return msgspec.structs.replace(found, source=title, folder=str(home / _ROOT), layer=str(home / _LAYER))
     except OSError as error:
         name = error.filename if isinstance(error.filename, str) else source
-        raise UserError(f"{safe(source)} can't be unpacked: {safe(name)}: {error.strerror}.") from error
+        raise UserError(f"{safe(title)} can't be unpacked: {safe(name)}: {error.strerror}.") from error
 
 
-def _archive_digest(path: Path, architecture: str) -> str:
-    with path.open("rb") as handle:
+def _title_of(source: str) -> str:
+    return PREFIX + parse_image(source).title if is_image(source) else source
+
+
+def _archive_digest(source: str, architecture: str) -> str:
+    """Return the digest of an archive, or of the level of an image, which has that of its content."""
+    with io.BytesIO(source.encode()) if is_image(source) else Path(source).open("rb") as handle:
         return hashlib.file_digest(handle, lambda: hashlib.sha256(_VERSION + architecture.encode())).hexdigest()
 
 
 def _collect(source: str, architecture: str, roots: Path, *, archive: bool) -> RootFileSystem:
     """Unpack into a temporary folder, and move the root to its digest."""
     with tempfile.TemporaryDirectory(prefix=".unpacking-", dir=roots) as temporary:
-        tree = read_tree(source, architecture, Path(temporary), archive=archive)
+        image = save_image(source, architecture, Path(temporary) / "image.tar") if is_image(source) else None
+        tree = read_tree(
+            _title_of(source), architecture, Path(temporary), archive=image or (Path(source) if archive else None)
+        )
         tree.check()
         digest = tree.sha256()
         pages = sum(-(-node.size_bytes // _PAGE_BYTES) for node in tree.nodes.values())
@@ -405,8 +422,14 @@ def _collect(source: str, architecture: str, roots: Path, *, archive: bool) -> R
     )
 
 
-def read_tree(source: str, architecture: str, work: Path, *, archive: bool) -> RootTree:
-    """Read a folder or an archive; contents go into `work`, an empty folder.
+def read_tree(source: str, architecture: str, work: Path, *, archive: Path | None) -> RootTree:
+    """Read a folder or an archive; contents go into `work`, a folder of its own.
+
+    Args:
+        source: the folder, or the name of the archive for messages.
+        architecture: of the machine, as ``uname -m`` prints it.
+        work: for contents.
+        archive: the archive; None for a folder.
 
     Raises:
         UserError: it is damaged or beyond a limit.
@@ -415,7 +438,7 @@ def read_tree(source: str, architecture: str, work: Path, *, archive: bool) -> R
     first = RootTree(source, _made(work / "1"))
     try:
         if archive:
-            _add_archive(first, Path(source), layered=False)
+            _add_archive(first, archive, layered=False)
         else:
             _add(first, _folder_entries(Path(source)), layered=False)
         if (layers := layers_of(first.blob, architecture)) is None:

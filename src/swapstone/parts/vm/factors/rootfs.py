@@ -13,6 +13,7 @@ import msgspec
 from swapstone.core.factors.factor import BOOTED_ROOT, Evidence, Level, Recipe, Stage
 from swapstone.core.factors.mounts import MOUNTS, mounted_root
 from swapstone.core.model import UnavailableError, UserError
+from swapstone.parts.vm.factors.container_image import is_image, parse_image
 
 _IMAGE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,63}", re.ASCII)
 _INVALID = re.compile(r"[\s,=:()%*?\[\]{}\\]")
@@ -26,11 +27,15 @@ class Rootfs:
     stage = Stage.LAUNCH
     reboots = True
     is_root = True
-    description = "the root file system of your program: a folder, a tar archive or a container image"
+    description = "the root file system of your program: a folder, a tar archive or a container image, also by its name"
     levels: tuple[Level, ...] = ()
     forms: tuple[Level, ...] = (
         Level(name="FOLDER", description="of Buildroot, Yocto or debootstrap, for example"),
         Level(name="ARCHIVE", description="a tar, plain or compressed; an OCI archive; the output of docker save"),
+        Level(
+            name="docker:NAME",
+            description="a container image, through docker, podman or skopeo, e.g. docker:alpine:3.20",
+        ),
         Level(name="IMAGE", description="on --target labgrid:PLACE, an image of the lab's environment, or its file"),
     )
     observes = (MOUNTS,)
@@ -40,13 +45,16 @@ class Rootfs:
         """Return True: a target has the root, or boots it; see `ChecksPlace`.
 
         Raises:
-            UnavailableError: of a board, a level is a folder; a strategy deploys files.
+            UnavailableError: of a board, a level is a folder or a container image; a strategy deploys files.
         """
         boots = "reboots" in offers and "boots" not in offers
-        folder = next((level for level in levels if boots and "/" in level and Path(level).is_dir()), "")
-        if folder:
+        whats = ((level, "container image" if is_image(level) else "folder") for level in levels if boots)
+        level, what = next(
+            ((each, what) for each, what in whats if is_image(each) or ("/" in each and Path(each).is_dir())), ("", "")
+        )
+        if level:
             raise UnavailableError(
-                f"The target {target} can't boot {folder}: it is a folder, and a strategy deploys files.",
+                f"The target {target} can't boot {level}: it is a {what}, and a strategy deploys files.",
                 "Name files that the board boots, or images of labgrid's environment: rootfs=./root-a.img,./root-b.img",
             )
         return True
@@ -56,7 +64,7 @@ class Rootfs:
         return msgspec.structs.replace(recipe, root=level)
 
     def level_of_text(self, text: str) -> Level:
-        """Return the level of a path without a slash, or of the name of an image; see `TakesTexts`.
+        """Return the level of a path without a slash, of a container image, or of the name of a lab's image; see `TakesTexts`.
 
         Raises:
             UserError: as `level_of_path`.
@@ -66,11 +74,13 @@ class Rootfs:
         return self.level_of_path(text)
 
     def level_of_path(self, text: str) -> Level:
-        """Return the level of a folder or an archive; see `TakesPaths`.
+        """Return the level of a folder, an archive or a container image, whose name may have a slash; see `TakesPaths`.
 
         Raises:
-            UserError: it does not exist, or its path can't be a part of a variant's name.
+            UserError: it does not exist, its path can't be a part of a variant's name, or it is no name of an image.
         """
+        if is_image(text):
+            return Level(name=parse_image(text).level, description="a container image")
         path = Path(text).expanduser().resolve()
         invalid = _INVALID.search(str(path))
         if invalid is not None or not str(path).isprintable():

@@ -14,6 +14,7 @@ from swapstone.core.model.architectures import machine_of
 from swapstone.core.session.options import Settings
 from swapstone.core.session.request import ExperimentRequest, ExperimentRules
 from swapstone.core.targets import find_target_kind, target_kinds
+from swapstone.parts.vm.factors.container_image import is_image
 from swapstone.parts.vm.factors.rootfs import ROOTFS, no_root
 
 
@@ -34,6 +35,7 @@ def check_root_levels(request: ExperimentRequest, factors: Sequence[FactorLevels
     if rooted.factor == ROOTFS.name:
         opens = find_target_kind(request.settings.place.target or "host").opens
         if "reboots" in opens.offers:
+            ROOTFS.acts_on(opens.name, opens.offers, rooted.levels)
             return
         if opens.offers.isdisjoint({"shares_files", "boots"}):
             places = " or ".join(kind.usage for kind in target_kinds() if "reboots" in kind.opens.offers)
@@ -50,8 +52,30 @@ def check_root_levels(request: ExperimentRequest, factors: Sequence[FactorLevels
         )
 
 
+def pinned(experiment: Experiment) -> Experiment:
+    """Return an experiment whose container images are pinned by their digests, so that the record names their content.
+
+    Raises:
+        UserError: an image can't be had.
+    """
+
+    def of(factor: str, level: str) -> str:
+        if factor != ROOTFS.name or not is_image(level):
+            return level
+        from swapstone.parts.vm.artifacts.container_images import pinned_image  # noqa: PLC0415 - as below
+
+        return pinned_image(level, machine_of(experiment.architecture))
+
+    factors = tuple(
+        msgspec.structs.replace(each, levels=tuple(of(each.factor, level) for level in each.levels))
+        for each in experiment.factors
+    )
+    held = tuple((factor, of(factor, level)) for factor, level in experiment.held)
+    return msgspec.structs.replace(experiment, factors=factors, held=held)
+
+
 def _complete(experiment: Experiment, settings: Settings) -> Experiment:
-    machine = settings.machine
+    machine, experiment = settings.machine, pinned(experiment)
     if not (machine.modules or machine.module_files):
         return experiment
     from swapstone.parts.vm.session.vm_images import (  # noqa: PLC0415 - imports what builds images, and few experiments name modules
