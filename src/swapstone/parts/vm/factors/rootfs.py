@@ -27,7 +27,7 @@ class Rootfs:
     stage = Stage.LAUNCH
     reboots = True
     is_root = True
-    description = "the root file system of your program: a folder, a tar archive or a container image, also by its name"
+    description = "the root file system of your program: a folder, a tar archive or a container image"
     levels: tuple[Level, ...] = ()
     forms: tuple[Level, ...] = (
         Level(name="FOLDER", description="of Buildroot, Yocto or debootstrap, for example"),
