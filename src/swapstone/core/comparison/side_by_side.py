@@ -319,7 +319,7 @@ def spread(comparisons: Iterable[Comparison | None]) -> Spread:
     """
     rows = [each for each in comparisons if each is not None and each.baseline_values and each.candidate_values]
     sides = [
-        (max(values) / min(values) - 1, f"{each.workload} {variant.label}")
+        (max(values) / min(values) - 1, f"{each.workload} {variant.shown_label}")
         for each in rows
         for variant, values in ((each.baseline, each.baseline_values), (each.candidate, each.candidate_values))
         if min(values) > 0

@@ -43,7 +43,7 @@ def _storage(workload: str, variants: Sequence[Variant], table: RunTable, rows: 
         means = [_mean(table, measured, variant, fact) for variant in variants]
         known = [(mean, variant) for mean, variant in zip(means, variants, strict=True) if mean is not None]
         if known and max(mean for mean, _ in known) >= SMALL_BYTES:
-            shown = ", ".join(f"{mean / _MIB:.3g} ({variant.label})" for mean, variant in known[:4])
+            shown = ", ".join(f"{mean / _MIB:.3g} ({variant.shown_label})" for mean, variant in known[:4])
             clauses.append(f"{verb} {shown}{' and others' if len(known) > 4 else ''} MiB a run")
     if clauses:
         yield Caveat(

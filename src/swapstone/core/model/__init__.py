@@ -65,6 +65,7 @@ from swapstone.core.model.experiment import (
     check_scale,
     cycle_of,
     layout_of,
+    shown_levels,
 )
 from swapstone.core.model.frozen_struct import FrozenStruct
 from swapstone.core.model.image_difference import ImageDifference
@@ -217,6 +218,7 @@ __all__ = [
     "placeholders_in",
     "process_file",
     "refuse",
+    "shown_levels",
     "split_placeholders",
     "system_file",
     "undone_on_error",

@@ -4,6 +4,9 @@
 from __future__ import annotations
 
 import enum
+import functools
+import re
+from collections.abc import Iterator
 
 from swapstone.core.model.errors import UserError
 from swapstone.core.model.frozen_struct import BlockNumber, FrozenStruct, Name, Position
@@ -20,28 +23,70 @@ class Copy(enum.Enum):
     RELINKED = "relinked"
 
 
+_PATH = re.compile(r"/[^:\s]+")
+_WITH_DIGEST = re.compile(r"([^@\s]+)@sha256:([0-9a-f]{12})[0-9a-f]{52}", re.ASCII)
+
+
+@functools.cache
+def shown_levels(levels: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the levels of a factor as reports print them: of paths as many last parts as distinguish them, of digests what is before.
+
+    Args:
+        levels: all of the factor, distinct.
+    """
+    forms = [list(_forms(level)) for level in levels]
+    while True:
+        names = [each[0] for each in forms]
+        longer = [each for each in forms if len(each) > 1 and names.count(each[0]) > 1]
+        if not longer:
+            return tuple(names)
+        for each in longer:
+            del each[0]
+
+
+def _forms(level: str) -> Iterator[str]:
+    """Yield the forms of a level, the shortest first."""
+    digest = _WITH_DIGEST.fullmatch(level)
+    name = digest[1] if digest else level if _PATH.fullmatch(level) else ""
+    parts = [part for part in name.split("/") if part]
+    short = ["/".join(parts[-count:]) for count in range(1, len(parts) + 1)]
+    yield from short
+    yield from (f"{each}@{digest[2]}" for each in short if digest)
+    yield level
+
+
 class Variant(FrozenStruct, frozen=True, kw_only=True):
     """One level per factor.
 
     Attributes:
         levels: pairs (factor, level) in the experiment's order of factors.
         copy: `Copy.FIRST` but for the nulls.
+        shown: the levels as reports print them, in the same order; empty if that is as they are.
     """
 
     levels: tuple[tuple[str, str], ...]
     copy: Copy = Copy.FIRST
+    shown: tuple[str, ...] = ()
 
     @property
     def label(self) -> str:
-        """Return the name that reports print, e.g. ``libc=musl`` or ``libc=glibc (again)``."""
-        text = ",".join(f"{factor}={level}" for factor, level in self.levels)
-        return text if self.copy is Copy.FIRST else f"{text} ({self.copy.value})"
+        """Return the name of the variant in a record, e.g. ``libc=musl`` or ``libc=glibc (again)``."""
+        return self._copied(",".join(f"{factor}={level}" for factor, level in self.levels))
+
+    @property
+    def shown_levels(self) -> tuple[tuple[str, str], ...]:
+        """Return pairs (factor, level) with the levels as reports print them."""
+        return tuple(zip((factor for factor, _ in self.levels), self.shown, strict=True)) if self.shown else self.levels
+
+    @property
+    def shown_label(self) -> str:
+        """Return the label as sentences print it, e.g. ``rootfs=debian.tar``."""
+        return self._copied(",".join(f"{factor}={level}" for factor, level in self.shown_levels))
 
     @property
     def short_label(self) -> str:
-        """Return the label without the factors' names, e.g. ``musl`` or ``glibc, default (again)``."""
-        text = ", ".join(level for _, level in self.levels)
-        return text if self.copy is Copy.FIRST else f"{text} ({self.copy.value})"
+        """Return the label without the factors' names as tables print it, e.g. ``musl`` or ``glibc, default (again)``."""
+        return self._copied(", ".join(level for _, level in self.shown_levels))
 
     @property
     def applied(self) -> tuple[tuple[str, str], ...]:
@@ -51,7 +96,9 @@ class Variant(FrozenStruct, frozen=True, kw_only=True):
     @property
     def applied_label(self) -> str:
         """Return the label with all levels of `applied`, e.g. ``libc=musl,optimization=Os``."""
-        text = ",".join(f"{factor}={level}" for factor, level in self.applied)
+        return self._copied(",".join(f"{factor}={level}" for factor, level in self.applied))
+
+    def _copied(self, text: str) -> str:
         return text if self.copy is Copy.FIRST else f"{text} ({self.copy.value})"
 
     def level(self, factor: str) -> str:
@@ -95,6 +142,11 @@ class FactorLevels(FrozenStruct, frozen=True, kw_only=True):
 
     factor: str
     levels: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """Return the factor with its levels as reports print them, e.g. ``libc=glibc,musl``."""
+        return f"{self.factor}={','.join(shown_levels(self.levels))}"
 
 
 WALL_CLOCK = "wall"

@@ -8,6 +8,8 @@ import hashlib
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
 
+import msgspec
+
 from swapstone.core.model import (
     BALANCED_ORDER,
     BOOT_ORDER,
@@ -21,6 +23,7 @@ from swapstone.core.model import (
     Trial,
     Variant,
     cycle_of,
+    shown_levels,
 )
 
 Group = tuple[str, str, str]
@@ -44,20 +47,28 @@ def variants(experiment: Experiment) -> tuple[Variant, ...]:
         the order of the factors' levels.
     """
     names = [choice.factor for choice in experiment.factors]
-    combinations = itertools.product(*(choice.levels for choice in experiment.factors))
-    first, *others = (Variant(levels=tuple(zip(names, levels, strict=True))) for levels in combinations)
+    known = [shown_levels(choice.levels) for choice in experiment.factors]
+    combinations = zip(
+        itertools.product(*(choice.levels for choice in experiment.factors)), itertools.product(*known), strict=True
+    )
+    first, *others = (
+        Variant(levels=tuple(zip(names, levels, strict=True)), shown=shown if shown != levels else ())
+        for levels, shown in combinations
+    )
     # On the virtual clock the same program gives the same run: only the relinked copy can differ.
     # A user's own program is linked by the user's build command, so it has no relinked copy.
     available = {Copy.AGAIN: not experiment.virtual, Copy.RELINKED: experiment.own is None}
     copies = [copy for copy, possible in available.items() if possible]
-    nulls = [Variant(levels=first.levels, copy=copy) for copy in copies] if experiment.null else []
+    nulls = [msgspec.structs.replace(first, copy=copy) for copy in copies] if experiment.null else []
     return (first, *nulls, *others)
 
 
 def run_variants(experiment: Experiment) -> tuple[Variant, ...]:
     """Return the variants with the levels that are held, for building and running."""
     held = experiment.held
-    return tuple(HeldVariant(levels=each.levels, copy=each.copy, held=held) for each in variants(experiment))
+    return tuple(
+        HeldVariant(levels=each.levels, copy=each.copy, shown=each.shown, held=held) for each in variants(experiment)
+    )
 
 
 def groups(experiment: Experiment) -> tuple[Group, ...]:

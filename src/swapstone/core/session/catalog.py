@@ -63,7 +63,7 @@ def _records() -> Iterator[Sequence[object]]:
         except RecordError as error:
             yield record_name(path), "", "unreadable", "", error.message
             continue
-        factors = " ".join(f"{choice.factor}={','.join(choice.levels)}" for choice in view.experiment.factors)
+        factors = " ".join(choice.text for choice in view.experiment.factors)
         title = " ".join(filter(None, (factors, command_line(view.experiment))))
         state = view.seal.state if view.seal else "unsealed"
         yield record_name(path), view.meta.created, state, len(view.runs), title

@@ -148,7 +148,7 @@ def _title(experiment: Experiment) -> str:
     """Return the name of an experiment's record: that of its study, or what it compares."""
     if experiment.name != "compare":
         return experiment.name
-    title = " ".join(f"{choice.factor}={','.join(choice.levels)}" for choice in experiment.factors)
+    title = " ".join(choice.text for choice in experiment.factors)
     own_name = experiment.own.name if experiment.own else ""
     title = f"{own_name}-{title}" if own_name and not title.startswith(f"{own_name}=") else title
     clock = f"{experiment.ns_per_instruction}ns" if experiment.ns_per_instruction != 1 else ""

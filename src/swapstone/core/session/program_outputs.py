@@ -113,7 +113,9 @@ def output_notes(view: RecordView) -> tuple[str, ...]:
         more = "; ..." if len(experiment.workloads) > _NOTED and clauses else ""
         if clauses:
             which = "same work" if equal else "work"
-            notes.append(f"The {which} of {candidate.label} against {baseline.label}: {'; '.join(clauses)}{more}.")
+            notes.append(
+                f"The {which} of {candidate.shown_label} against {baseline.shown_label}: {'; '.join(clauses)}{more}."
+            )
     return tuple(notes)
 
 
@@ -223,11 +225,12 @@ def without_marks(view: RecordView, analysis: Analysis, *, mark_equal: bool = Fa
 def memory_notes(view: RecordView) -> tuple[str, ...]:
     """Return a sentence for each workload of an own program: which memory was resident at the end of its variants' warm-up runs."""
     found: dict[str, list[str]] = {}
-    order = [each.label for each in variants(view.experiment)]
+    shown = {each.label: each.shown_label for each in variants(view.experiment)}
+    order = list(shown)
     every = view.manifest.resident if view.manifest and view.experiment.own else ()
     for each in sorted(every, key=lambda each: order.index(each.variant) if each.variant in order else len(order)):
         sizes = f"{each.anonymous >> 10} KiB and {each.files >> 10} KiB"
-        found.setdefault(each.workload, []).append(f"{sizes} ({each.variant})")
+        found.setdefault(each.workload, []).append(f"{sizes} ({shown.get(each.variant, each.variant)})")
     return tuple(
         f"Memory at the end of {name}, anonymous and of files, in a run that is not measured: {shortened(sizes)}."
         for name, sizes in list(found.items())[:_NAMED]

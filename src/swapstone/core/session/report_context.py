@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import cast
 
 from swapstone.core.comparison.run_table import as_table, span_ns
-from swapstone.core.model import Experiment, WorkSpec
+from swapstone.core.model import Experiment, FactorLevels, WorkSpec, shown_levels
 from swapstone.core.model.parts import missing_parts, provided
 from swapstone.core.model.references import study_with_figures
 from swapstone.core.model.safe_text import utf8_path
@@ -89,6 +89,7 @@ def context_of(view: RecordView, beside: Path | None = None) -> ReportContext:
         published=study_with_figures(view.experiment.published),
         notes=(
             *description.notes,
+            *level_notes(view.experiment),
             *(
                 f"Made with the part {part}, which is not installed here: the record can be read, not repeated."
                 for part in missing_parts(description.parts)
@@ -115,14 +116,23 @@ def context_of(view: RecordView, beside: Path | None = None) -> ReportContext:
     )
 
 
+def level_notes(experiment: Experiment) -> tuple[str, ...]:
+    """Return a sentence with the levels that reports print in a shorter form; none without any."""
+    pairs = dict(
+        pair for each in experiment.applied_factors for pair in zip(shown_levels(each.levels), each.levels, strict=True)
+    )
+    texts = [f"{shown} is {level}" for shown, level in pairs.items() if shown != level]
+    return (f"Levels in full: {'; '.join(texts)}.",) if texts else ()
+
+
 def held_text(experiment: Experiment) -> str:
     """Return the levels that all variants share, e.g. ``optimization=Os``."""
-    return " ".join(f"{factor}={level}" for factor, level in experiment.held)
+    return " ".join(FactorLevels(factor=factor, levels=(level,)).text for factor, level in experiment.held)
 
 
 def describe_experiment(experiment: Experiment) -> str:
     """Return an experiment in one line, e.g. ``libc=glibc,musl on host, 27 workloads``."""
-    factors = " ".join(f"{choice.factor}={','.join(choice.levels)}" for choice in experiment.factors)
+    factors = " ".join(choice.text for choice in experiment.factors)
     factors += f", all with {held_text(experiment)}," if experiment.held else ""
     if experiment.own is not None:
         return f"{factors} on {experiment.target}, {command_line(experiment)}"

@@ -343,7 +343,7 @@ class Place(FrozenStruct, frozen=True, kw_only=True):
 
 def prose_name(variant: Variant) -> str:
     """Return a variant's levels in a sentence: ``musl`` or ``musl with mimalloc``."""
-    return " with ".join(formatting.safe(level) for _, level in variant.levels)
+    return " with ".join(formatting.safe(level) for _, level in variant.shown_levels)
 
 
 def places_of(analysis: Analysis, asked: Sequence[str] = ()) -> tuple[Place, ...]:

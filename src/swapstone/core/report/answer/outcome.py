@@ -178,7 +178,7 @@ def outcome_of(analysis: Analysis, experiment: Experiment, conditions: Sequence[
         if why and finding.status:
             return Outcome(status=finding.status, reason=f"--fail-if: {_listed(list(why))}")
     if lost := without_result(analysis):
-        texts = [f"{row.candidate.label} has no result: {row.verdict.value}: {row.reason}" for row in lost]
+        texts = [f"{row.candidate.shown_label} has no result: {row.verdict.value}: {row.reason}" for row in lost]
         return Outcome(status=ExitStatus.NO_RESULT, reason=_listed(texts))
     if not analysis.comparisons:
         return Outcome(status=ExitStatus.NO_RESULT, reason=Finding.NOT_COMPARED.text)
@@ -188,7 +188,7 @@ def outcome_of(analysis: Analysis, experiment: Experiment, conditions: Sequence[
 def _why(row: Comparison, finding: Finding, rates: FailureRates | None) -> str:
     """Return a row's finding with the figures that show it."""
     load = f" under {row.load}" if row.load != "idle" else ""
-    name = f"{row.workload}{load}, {row.candidate.label}"
+    name = f"{row.workload}{load}, {row.candidate.shown_label}"
     if finding is Finding.WORSE:
         return f"{name}: {row.metric.name} {formatting.estimate(row)} is {row.verdict.value}"
     if finding is Finding.FAILS and rates is not None:

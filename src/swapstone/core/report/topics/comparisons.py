@@ -111,8 +111,8 @@ def _plot(
     """Yield a metric's forest plot and the sentences below it."""
     yield Paragraph(f"{sentences.upper_first(metric.meaning)}; {direction(metric)}.", Tone.NOTE)
     yield ForestPlot(
-        title=f"{group.title}, {sentences.metric_name(metric.name)}: ratios of {group.candidate.label} to {group.baseline.label} with "
-        "intervals and verdicts",
+        title=f"{group.title}, {sentences.metric_name(metric.name)}: ratios of {group.candidate.shown_label} to "
+        f"{group.baseline.shown_label} with intervals and verdicts",
         before_name=group.baseline.short_label,
         after_name=group.candidate.short_label,
         margin=context.experiment.margin,
@@ -254,9 +254,7 @@ def _grid(group: ComparisonGroup, heading: str, found: Sequence[Row], *, first: 
         (Cell(name, code=True), *(grid_cell(cells.get((name, metric.name))) for metric in metrics))
         for name in dict.fromkeys(name for name, _ in cells)
     )
-    title = (
-        f"{group.title}, {heading}: {group.baseline.label}, then {group.candidate.label}, their ratio and the verdict"
-    )
+    title = f"{group.title}, {heading}: {group.baseline.shown_label}, then {group.candidate.shown_label}, their ratio and the verdict"
     columns = (
         Column(("workload",)),
         *(Column((metric.name,), right=True, help=metric.meaning) for metric in metrics),

@@ -222,11 +222,12 @@ def _cells(
     values: Mapping[Variant, _Estimate],
 ) -> dict[tuple[str, str], _Estimate]:
     found: dict[tuple[str, str], _Estimate] = {}
+    of_levels = {variant.levels: estimate for variant, estimate in values.items()}
     for level, line in itertools.product(across.levels, lines.levels):
         chosen = {**held, across.factor: level, lines.factor: line}
-        variant = Variant(levels=tuple((factor.factor, chosen[factor.factor]) for factor in factors))
-        if variant in values:
-            found[level, line] = values[variant]
+        levels = tuple((factor.factor, chosen[factor.factor]) for factor in factors)
+        if levels in of_levels:
+            found[level, line] = of_levels[levels]
     return found
 
 

@@ -148,7 +148,11 @@ def _section(
         baseline=first.baseline,
         matrix=_table(
             names,
-            {c.candidate: tuple(level for _, level in c.candidate.levels) for c in rows if c.candidate in numbers},
+            {
+                c.candidate: tuple(level for _, level in c.candidate.shown_levels)
+                for c in rows
+                if c.candidate in numbers
+            },
             indices | {(c.workload, c.candidate): c for c in rows},
         ),
         main=_table(
@@ -185,7 +189,7 @@ def _rejected(rows: Iterable[Comparison]) -> Iterator[str]:
         where = (
             formatting.safe(refused[0].workload) if len(refused) == 1 else formatting.count(len(refused), "workload")
         )
-        yield f"{formatting.safe(candidate.label)}: {verdict.value} on {where}: {formatting.safe(reason) or 'no reason given'}"
+        yield f"{formatting.safe(candidate.shown_label)}: {verdict.value} on {where}: {formatting.safe(reason) or 'no reason given'}"
 
 
 def baseline_text(line: Iterable[Comparison | Index | None]) -> str:

@@ -12,6 +12,7 @@ from swapstone.core.model import (
     Analysis,
     Comparison,
     Copy,
+    FactorLevels,
     Index,
     LayoutSpread,
     Noise,
@@ -54,7 +55,7 @@ def effort(context: ReportContext, analysis: Analysis) -> str:
         took = formatting.span(context.finished_unix_ns - context.started_unix_ns)
         text += f", {formatting.moment(context.started_unix_ns)}, {took}"
     margin, confidence = map(formatting.percent, (context.experiment.margin, context.experiment.confidence))
-    held = ", ".join(f"{factor}={level}" for factor, level in context.experiment.held)
+    held = ", ".join(FactorLevels(factor=factor, levels=(level,)).text for factor, level in context.experiment.held)
     shared = f" All variants have {formatting.safe(held)}." if held else ""
     seal = f" Seal {context.seal_digest[:SHORT_DIGEST]}." if context.seal_digest else ""
     rate = ""
@@ -164,7 +165,7 @@ def layouts_note(context: ReportContext) -> str:
 
 def null(each: NullResult, analysis: Analysis) -> str:
     """Return the sentence about the differences between the baseline and a copy of it, without a full stop."""
-    baseline = analysis.comparisons[0].baseline.label if analysis.comparisons else "the baseline"
+    baseline = analysis.comparisons[0].baseline.shown_label if analysis.comparisons else "the baseline"
     against = "itself" if each.copy.copy is Copy.AGAIN else f"a copy of itself, {each.copy.copy.value}"
     text = f"{formatting.safe(baseline)} against {formatting.safe(against)}: {each.different} of {each.compared} differ"
     return text + (f" ({', '.join(map(formatting.safe, each.rows))})" if each.rows else "")
