@@ -106,6 +106,26 @@ def test_several_levels_of_swap_against_one() -> None:
     assert "zram:zstd has no result: invalid: carry-over" in _said(*rows[:2], *gone)
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "start"),
+    [
+        ("env:MALLOC_ARENA_MAX=0", "env:MALLOC_ARENA_MAX=1", "MALLOC_ARENA_MAX=1 swaps out at a quarter of the rate of 0 on fill"),
+        ("{threads}=1", "{threads}=8", "threads=8 swaps out at a quarter of the rate of 1 on fill"),
+        ("env:LD_PRELOAD=unset", "env:LD_PRELOAD=x.so", "LD_PRELOAD=x.so swaps out at a quarter of the rate of unset on fill"),
+        ("priority=0", "priority=10", "priority=10 swaps out at a quarter of the rate of 0 on fill"),
+        (
+            "libc=glibc,{n}=1",
+            "libc=musl,{n}=2",
+            "musl with n=2 swaps out at a quarter of the rate of glibc with n=1 on fill",
+        ),
+    ],
+)
+def test_a_value_has_the_name_of_its_factor(old: str, new: str, start: str) -> None:
+    row = _row("swap", "fill", OUT, Verdict.WORSE, ratio=0.25)
+    sides = {"baseline": builders.variant(old), "candidate": builders.variant(new)}
+    assert _said(msgspec.structs.replace(row, **sides)) == f"{start}."
+
+
 def _count(metric: Metric, verdict: Verdict, before: float, after: float) -> Comparison:
     return _row(
         "netstack-counts",

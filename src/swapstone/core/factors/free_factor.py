@@ -50,6 +50,9 @@ COMMAND_FACTOR = Command()
 NOT_OBSERVED = "not observed"
 """What a run stores for a factor whose level no process receives."""
 
+UNSET = "unset"
+"""The level of a variable that the process does not have."""
+
 _FORMS = re.compile(rf"\{{(?P<placeholder>{NAME})\}}|env:(?P<variable>{NAME})", re.ASCII)
 
 
@@ -83,16 +86,18 @@ class EnvironmentVariable(NamedByUser):
         self.observes = (environment_variable(variable),)
 
     def apply(self, level: str, recipe: Recipe) -> Recipe:
-        """Set the variable."""
+        """Set the variable, or leave it out for `UNSET`."""
         variable = self.observes[0].name
         others = tuple(pair for pair in recipe.environment if pair[0] != variable)
-        return msgspec.structs.replace(recipe, environment=(*others, (variable, level)))
+        own = () if level == UNSET else ((variable, level),)
+        return msgspec.structs.replace(recipe, environment=(*others, *own))
 
     def observe(self, evidence: Evidence) -> str | None:
-        """Return the value with which the process was started."""
+        """Return the value with which the process was started, or `UNSET`."""
         if self.observes[0] in evidence.absent:
-            return "no such variable"
-        return evidence.value(self.observes[0])
+            return UNSET
+        value = evidence.value(self.observes[0])
+        return f"the text {value}" if value == UNSET else value
 
 
 def free_factor(name: str) -> Factor | None:

@@ -325,8 +325,10 @@ class Place(FrozenStruct, frozen=True, kw_only=True):
 
     @property
     def names(self) -> tuple[str, str]:
-        """Return the names of candidate and baseline in a sentence, e.g. ``musl with mimalloc``."""
-        return prose_name(self.candidate), prose_name(self.baseline)
+        """Return the names of candidate and baseline in a sentence, e.g. ``musl with mimalloc``; a factor is named once."""
+        candidate, baseline = prose_name(self.candidate), prose_name(self.baseline)
+        alone = len(self.candidate.levels) == 1 and candidate.partition("=")[0] == baseline.partition("=")[0]
+        return candidate, formatting.safe(self.baseline.shown_levels[0][1]) if alone else baseline
 
     def scope(self, workloads: int) -> str:
         """Return where it was measured: ``27 workloads of libc``, or the workload's name if there is one only."""
@@ -342,8 +344,16 @@ class Place(FrozenStruct, frozen=True, kw_only=True):
 
 
 def prose_name(variant: Variant) -> str:
-    """Return a variant's levels in a sentence: ``musl`` or ``musl with mimalloc``."""
-    return " with ".join(formatting.safe(level) for _, level in variant.shown_levels)
+    """Return a variant's levels in a sentence: ``musl``, ``musl with mimalloc`` or ``MALLOC_ARENA_MAX=1``.
+
+    A value that the user varies has the name of its factor, and so has a level without a letter.
+    """
+    return " with ".join(formatting.safe(_in_prose(*pair)) for pair in variant.shown_levels)
+
+
+def _in_prose(factor: str, level: str) -> str:
+    name = factor.removeprefix("env:").strip("{}")
+    return level if name == factor and re.search("[A-Za-z]", level) else f"{name}={level}"
 
 
 def places_of(analysis: Analysis, asked: Sequence[str] = ()) -> tuple[Place, ...]:
