@@ -335,8 +335,6 @@ enum plan_result plan_next(struct plan *plan, struct request *request) {
         return refuse(plan, missing);
     if (!request->root && (request->layer || request->files))
         return refuse(plan, "the trial has root-layer or root-files without root");
-    if (request->root && request->server.port)
-        return refuse(plan, "a server can't have a root file system of its own");
     program->arguments[program->argument_count] = program->environment[program->variable_count] = NULL;
     generator->arguments[generator->argument_count] = generator->environment[generator->variable_count] =
         NULL;

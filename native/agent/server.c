@@ -45,6 +45,8 @@ static bool start_generator(struct server *server, enum server_phase phase, int6
     if (!request)
         return fail(server, OUTCOME_UNDRIVEN, PORT_E_NOMEM, "the load generator: no memory");
     request->folder = server->request->folder;
+    if (server->request->root) /* it runs outside of it */
+        request->folder = server->request->files ? server->request->files : "/";
     request->program = server->request->generator;
     request->disk_bytes = server->request->disk_bytes;
     enter(server, phase, ms);

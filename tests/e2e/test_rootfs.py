@@ -19,7 +19,7 @@ from swapstone.core.record import load
 from swapstone.core.session.sample_check import derive
 from swapstone.parts.vm.artifacts.root_archives import IMAGE_ARCHITECTURES
 from tests.e2e.cli import TIMEOUT_S, command, environment, runs_of, swapstone
-from tests.programs import with_nice_0
+from tests.programs import require, with_nice_0
 from tests.raw_outputs import raw_text
 
 # The program prints which files it finds, and writes one.
@@ -201,17 +201,19 @@ def test_a_root_that_cannot_run_the_program_is_refused(
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        (("./x 1", "./x 2"), "COMMAND as one argument is unavailable with the factor rootfs"),
         (("--program", "a=/bin/sh", "--program", "b=/bin/cat"), "--program is unavailable with the factor rootfs"),
-        (("--build", "make", "--source", ".", "--", "./x"), "--build is unavailable with the factor rootfs"),
+        (("./x 1", "./x 2"), "There is no program ./x in the current folder"),
         (("--artifact", "out", "--", "/bin/prog"), "--artifact is unavailable with the factor rootfs"),
         (
-            ("--server", "/bin/prog {port}", "--load-generator", "ab {port}"),
-            "--server is unavailable with the factor rootfs",
-        ),
-        (
-            ("allocator=default,mimalloc", "--", "/bin/prog"),
-            "The factor allocator is unavailable with the factor rootfs",
+            (
+                "--server",
+                "/bin/prog {template}",
+                "--template",
+                "t.conf",
+                "--load-generator",
+                "ab -n 9 http://127.0.0.1:{port}/",
+            ),
+            "--template is unavailable with the factor rootfs",
         ),
         (("linking=static,dynamic", "--", "/bin/prog"), "The factor linking is unavailable with the factor rootfs"),
         (("--layouts", "3", "--", "/bin/prog"), "--layouts is unavailable with the factor rootfs"),
@@ -221,7 +223,124 @@ def test_a_root_that_cannot_run_the_program_is_refused(
 def test_what_a_root_does_not_offer_is_refused(
     roots: Path, cache: Path, arguments: tuple[str, ...], reason: str
 ) -> None:
+    (roots / "t.conf").write_text("{port}")
     assert reason in refused(roots, cache, *ROOTS, *arguments)
+
+
+def levels_in(record: Path, factor: str) -> set[str]:
+    """Return the levels of a factor that were in force, of runs that are all ok."""
+    runs = runs_of(record)
+    assert {run["status"] for run in runs} == {"ok"}
+    return {dict(run["observed"])[factor] for run in runs}
+
+
+@pytest.mark.slow
+def test_command_lines_and_values_are_compared_in_a_root(roots: Path, cache: Path) -> None:
+    held = ("--hold", "rootfs=./b.tar", "--blocks", "2")
+    result = compare(roots, cache, *held, "--out", "r", "/bin/prog /etc/name", "./prog data.txt", "--output-may-differ")
+    assert result.returncode == 2 and "There is no program ./prog in the current folder" in result.stderr
+    result = compare(roots, cache, *held, "--out", "r", "/bin/prog", "/bin/prog data.txt", "--output-may-differ")
+    assert result.returncode == 0, result.stderr
+    assert levels_in(roots / "r", "command") == {"prog", "prog-data.txt"}
+    vary = ("--vary", "name=/etc/name,data.txt", "--vary", "env:SHADE=unset,red", "--output-may-differ")
+    result = compare(roots, cache, *held, "--out", "v", *vary, "--", "/bin/prog", "{name}")
+    assert result.returncode == 0, result.stderr
+    assert levels_in(roots / "v", "{name}") == {"/etc/name", "data.txt"}
+    assert levels_in(roots / "v", "env:SHADE") == {"unset", "red"}
+
+
+@pytest.mark.slow
+def test_a_program_is_built_here_and_runs_in_a_root(roots: Path, cache: Path) -> None:
+    (roots / "src").mkdir()
+    (roots / "src/p.c").write_text(PROGRAM)
+    build = ("--source", "src", "--build", "{cc} {cflags} -o p p.c {ldflags}", "--blocks", "2", "--out")
+    asked = ("--hold", "rootfs=./b.tar", "optimization=O1,O2", *build)
+    result = compare(roots, cache, *asked, "r", "--", "./p", "/etc/name")
+    assert result.returncode == 0, result.stderr
+    assert levels_in(roots / "r", "optimization") == {"O1", "O2"}
+    assert all("/etc/name: equal" in shown for shown in outputs(roots / "r"))
+    manifest = load(roots / "r").manifest
+    assert manifest is not None
+    assert all(each.command and f"rootfs {roots / 'b.tar'}" in dict(each.sources) for each in manifest.artifacts)
+    text = compare(roots, cache, "--hold", "rootfs=./a", *asked[2:], "s", "--", "./p").stderr
+    assert "needs the loader" in text and "which is not in the root file system" in " ".join(text.split())
+
+
+# It never frees: what is asked for is at the end of one array.
+ALLOCATOR = r"""
+    #include <stddef.h>
+    #include <string.h>
+    static char room[1 << 24];
+    static size_t used;
+    void *malloc(size_t size) {
+        char *at = room + used;
+        used += (size + 31) & ~(size_t)15;
+        return (char *)memcpy(at, &size, sizeof size) + 16;
+    }
+    void free(void *old) { (void)old; }
+    void *calloc(size_t count, size_t size) { return malloc(count * size); }
+    void *realloc(void *old, size_t size) {
+        void *made = malloc(size);
+        size_t before = 0;
+        if (old) memcpy(&before, (char *)old - 16, sizeof before);
+        return old ? memcpy(made, old, before < size ? before : size) : made;
+    }
+"""
+
+
+@pytest.mark.slow
+def test_an_allocator_is_preloaded_in_a_root(roots: Path, cache: Path) -> None:
+    (roots / "m.c").write_text(ALLOCATOR)
+    subprocess.run(["cc", "-O1", "-fno-builtin", "-shared", "-fPIC", "-o", "m.so", "m.c"], cwd=roots, check=True)
+    asked = ("--hold", "rootfs=./b.tar", "allocator=default,./m.so", "--blocks", "2", "--out")
+    result = compare(roots, cache, *asked, "r", "--", "/bin/prog", "/etc/name")
+    assert result.returncode == 0, result.stderr
+    assert levels_in(roots / "r", "allocator") == {"default", str(roots / "m.so")}
+    assert levels_in(roots / "r", "rootfs") == {str(roots / "b.tar")}
+    assert "m.so" in result.stdout
+    static = compare(roots, cache, "--hold", "rootfs=./a", *asked[2:], "s", "--", "/bin/prog")
+    assert "is linked statically" in " ".join(static.stderr.split())
+
+
+# A server that answers each request with its root's /etc/name.
+SERVER = r"""
+    #include <arpa/inet.h>
+    #include <stdio.h>
+    #include <stdlib.h>
+    #include <string.h>
+    #include <unistd.h>
+    int main(int argc, char **argv) {
+        struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(atoi(argv[argc - 1]))};
+        int on = 1, server = socket(AF_INET, SOCK_STREAM, 0);
+        char text[4096] = "HTTP/1.0 200 OK\r\nContent-Length: 6\r\nConnection: close\r\n\r\n", request[4096];
+        FILE *name = fopen("/etc/name", "r");
+        address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+        setsockopt(server, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+        if (!name || !fgets(text + strlen(text), 100, name) || bind(server, (void *)&address, sizeof address) || listen(server, 99))
+            return 9;
+        for (;;) {
+            int client = accept(server, NULL, NULL);
+            if (read(client, request, sizeof request) > 0 && write(client, text, strlen(text)) < 0)
+                return 8;
+            close(client);
+        }
+    }
+"""
+
+
+@pytest.mark.slow
+def test_a_server_runs_in_a_root_and_its_load_generator_outside(roots: Path, cache: Path) -> None:
+    require("ab")
+    (roots / "s.c").write_text(SERVER)
+    subprocess.run(["cc", "-O1", "-static", "-o", "a/bin/server", "s.c"], cwd=roots, check=True)
+    subprocess.run(["cc", "-O1", "-static", "-g", "-o", "b/bin/server", "s.c"], cwd=roots, check=True)
+    generator = ("--load-generator", "ab -n 200 -c {connections} http://127.0.0.1:{port}/", "--connections", "1")
+    asked = ("rootfs=./a,./b", "--blocks", "2", "--out", "r", "--server", "/bin/server {port}", *generator)
+    result = compare(roots, cache, *asked)
+    assert result.returncode == 0, result.stderr
+    assert levels_in(roots / "r", "rootfs") == {str(roots / "a"), str(roots / "b")}
+    assert "requests a second" in result.stdout
+    assert not list(roots.glob("[ab]/**/ab"))
 
 
 def test_a_machine_without_mount_namespaces_is_unavailable(

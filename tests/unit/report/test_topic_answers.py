@@ -109,9 +109,17 @@ def test_several_levels_of_swap_against_one() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "start"),
     [
-        ("env:MALLOC_ARENA_MAX=0", "env:MALLOC_ARENA_MAX=1", "MALLOC_ARENA_MAX=1 swaps out at a quarter of the rate of 0 on fill"),
+        (
+            "env:MALLOC_ARENA_MAX=0",
+            "env:MALLOC_ARENA_MAX=1",
+            "MALLOC_ARENA_MAX=1 swaps out at a quarter of the rate of 0 on fill",
+        ),
         ("{threads}=1", "{threads}=8", "threads=8 swaps out at a quarter of the rate of 1 on fill"),
-        ("env:LD_PRELOAD=unset", "env:LD_PRELOAD=x.so", "LD_PRELOAD=x.so swaps out at a quarter of the rate of unset on fill"),
+        (
+            "env:LD_PRELOAD=unset",
+            "env:LD_PRELOAD=x.so",
+            "LD_PRELOAD=x.so swaps out at a quarter of the rate of unset on fill",
+        ),
         ("priority=0", "priority=10", "priority=10 swaps out at a quarter of the rate of 0 on fill"),
         (
             "libc=glibc,{n}=1",

@@ -68,9 +68,9 @@ def test_a_board_takes_no_root(tmp_path: Path, factor: str) -> None:
     assert "--target vm" in caught.value.hint
 
 
-def test_options_that_build_on_this_machine_are_refused(tmp_path: Path) -> None:
-    own = OwnProgram(name="p", arguments=("x",), directory=str(tmp_path), build="make")
-    with pytest.raises(UnavailableError, match="--build is unavailable with the factor image") as caught:
+def test_options_that_name_files_of_this_machine_are_refused(tmp_path: Path) -> None:
+    own = OwnProgram(name="p", arguments=("x",), directory=str(tmp_path), programs=(("a", "/x"), ("b", "/y")))
+    with pytest.raises(UnavailableError, match="--program is unavailable with the factor image") as caught:
         check_rooted(own, [own], _experiment(IMAGES), HostTarget)
     assert "compare image=glibc,musl" in caught.value.hint
 

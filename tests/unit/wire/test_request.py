@@ -177,7 +177,6 @@ def test_a_root_is_encoded_after_the_folder() -> None:
         ({"root": "/r", "root_layer": "/l,m"}, "a comma, a colon or a backslash"),
         ({"root_layer": "/l"}, "without root"),
         ({"root_files": "/f"}, "without root"),
-        ({"root": "/r", "load_generator": _GENERATOR}, "a server can't have a root"),
         ({"arguments": ("/a", "b\0")}, "zero byte"),
         ({"arguments": ("/a", "\ud800")}, "can't be written as UTF-8"),
         ({"environment": (("A=B", "c"),)}, "a variable's name is empty or holds '='"),

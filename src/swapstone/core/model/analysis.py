@@ -6,7 +6,7 @@ from __future__ import annotations
 import enum
 import statistics
 
-from swapstone.core.model.experiment import RunGroup, Variant
+from swapstone.core.model.experiment import RunGroup, Variant, shown_levels
 from swapstone.core.model.frozen_struct import FrozenStruct
 from swapstone.core.model.metric import Metric
 
@@ -344,6 +344,17 @@ class LevelChange(FrozenStruct, frozen=True, kw_only=True):
     def label(self) -> str:
         """Return the changed level, e.g. ``libc=musl``."""
         return f"{self.factor}={self.level}"
+
+    @property
+    def shown(self) -> tuple[str, str]:
+        """Return both levels as reports print them."""
+        baseline, level = shown_levels((self.baseline, self.level))
+        return baseline, level
+
+    @property
+    def shown_label(self) -> str:
+        """Return the label as reports print it."""
+        return f"{self.factor}={self.shown[1]}"
 
 
 class CrossedEstimate(Estimate, frozen=True, kw_only=True):

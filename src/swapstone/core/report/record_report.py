@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from swapstone.core.model import FAMILY_CORRECTION, REPORT_CORRECTION, TAIL_RULES, Analysis
+from swapstone.core.model import FAMILY_CORRECTION, REPORT_CORRECTION, TAIL_RULES, Analysis, shown_levels
 from swapstone.core.report import formatting, topics
 from swapstone.core.report.answer import limits
 from swapstone.core.report.answer.claim import Answer
@@ -72,7 +72,7 @@ _HOW_TO_READ_CROSSED = (
 _UNKNOWN = "What is not known"
 _NEXT = "What to do next"
 _MOST_COMMANDS = 4
-_NO_LIMITS = ("What is measured: ", "The same work of ", "Memory at the end of ")
+_NO_LIMITS = ("What is measured: ", "Levels in full: ", "The same work of ", "Memory at the end of ")
 """How the notes on an own program's command line and on its equal outputs begin. They limit nothing."""
 
 
@@ -143,8 +143,9 @@ def document_of(context: ReportContext, analysis: Analysis) -> Document:
     return Document(
         kicker=context.experiment.name,
         title="; ".join(
-            f"{each.factor}: {', '.join(each.levels[1:])} against {each.levels[0]}"
+            f"{each.factor}: {', '.join(shown[1:])} against {shown[0]}"
             for each in context.experiment.factors
+            for shown in (shown_levels(each.levels),)
         ),
         lead=(sentences.effort(context, analysis),),
         notices=tuple(_notices(context, analysis, warnings)),

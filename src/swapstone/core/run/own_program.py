@@ -246,7 +246,8 @@ class UserProgram(Subject):
         """Raise if the program can't be measured."""
         every = check_started(self._own, self.workload, experiment, target)
         rooted = any(is_root_factor(choice.factor) for choice in experiment.applied_factors)
-        if not (rooted and any(roots.check(self._own, every, experiment, target) for roots in _roots())):
+        in_root = rooted and any(roots.check(self._own, every, experiment, target) for roots in roots_of_parts())
+        if self._own.build or not in_root:
             self.check_program(every, experiment, target)
 
     def check_program(self, every: Sequence[OwnProgram], experiment: Experiment, target: Capabilities) -> None:
@@ -285,8 +286,16 @@ class UserProgram(Subject):
         own = self._as_run(variant)
         if not recipe.root:
             return self.started(own, variant, recipe, context)
-        program = _roots()[0].program(own, recipe, new_artifact(self.workload.name, variant), context.target)
+        own, artifact = self.made(own, variant, recipe, context)
+        program = roots_of_parts()[0].program(own, recipe, artifact, context.target)
         return dataclasses.replace(program, launch_bytes=launch_bytes(own, recipe))
+
+    def made(
+        self, own: OwnProgram, variant: Variant, recipe: Recipe, context: BuildContext
+    ) -> tuple[OwnProgram, Artifact]:
+        """Return what is started in a root file system, and its artifact, which a part may build; arguments and errors as `started`."""
+        del recipe, context
+        return own, new_artifact(self.workload.name, variant)
 
     def started(self, own: OwnProgram, variant: Variant, recipe: Recipe, context: BuildContext) -> Program:
         """Return the program as a file of the target; arguments and errors as `build`, `own` as the variant runs it."""
@@ -486,7 +495,8 @@ class UserProgram(Subject):
         return reason
 
 
-def _roots() -> tuple[ProgramRoots, ...]:
+def roots_of_parts() -> tuple[ProgramRoots, ...]:
+    """Return how parts start programs in root file systems."""
     return provided("root", ProgramRoots)
 
 

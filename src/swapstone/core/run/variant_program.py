@@ -114,7 +114,9 @@ class ProgramRoots(NamedTuple):
         check: raises a `UserError` if a program, given with its placeholders and as each variant runs it, can't run in the roots of an
             experiment on a target. Returns whether the experiment has roots.
         program: returns a program in the root that a recipe names, which is put on the target, with its completed artifact.
+        library: returns the C library of a program in a root, given as a recipe names it, for an architecture; None if it shows none.
     """
 
     check: Callable[[OwnProgram, Sequence[OwnProgram], Experiment, Capabilities], bool]
     program: Callable[[OwnProgram, Recipe, Artifact, Target], Program]
+    library: Callable[[OwnProgram, str, str], str | None]

@@ -112,7 +112,7 @@ def command_lines(
         names: of the option ``--name``: one for each text, or none.
         folder: where relative paths start.
         shell: whether ``/bin/sh -c`` runs them.
-        built: whether a build makes their programs, which then are paths inside the sources.
+        built: whether their programs stay as typed: a build makes them, or a root file system has them.
 
     Raises:
         UserError: one is malformed, two are the same, or names are missing.

@@ -78,7 +78,7 @@ def own_program(request: Program, directory: str = "", *, rooted: bool = False) 
         return None
     folder = Path(directory) if directory else Path.cwd()
     programs = _programs(request, folder)
-    commands = _commands(request, folder)
+    commands = _commands(request, folder, rooted=rooted)
     arguments = () if commands else _arguments(request, folder, named=bool(programs), rooted=rooted)
     hint = "Wrap the program in a script, or rename the file."
     refuse(
@@ -152,7 +152,7 @@ def _workload_name(
     return common.rstrip("-_.") or (COMMAND if commands else _PROGRAM_FACTOR)
 
 
-def _commands(request: Program, folder: Path) -> tuple[CommandLine, ...]:
+def _commands(request: Program, folder: Path, *, rooted: bool) -> tuple[CommandLine, ...]:
     """Return the command lines that are compared.
 
     Raises:
@@ -179,7 +179,8 @@ def _commands(request: Program, folder: Path) -> tuple[CommandLine, ...]:
             "Leave one of them out.",
         ),
     )
-    return command_lines(request.commands, request.names, folder, shell=request.shell, built=bool(request.build))
+    built = bool(request.build) or rooted
+    return command_lines(request.commands, request.names, folder, shell=request.shell, built=built)
 
 
 def _server_command(request: Program) -> Program:

@@ -225,7 +225,6 @@ def _check(request: TrialRequest) -> None:
             not request.root and bool(request.root_layer or request.root_files),
             "it has root_layer or root_files without root",
         ),
-        (bool(request.root and generator), "a server can't have a root file system of its own"),
         (any("\0" in text for text in texts), "an argument, variable or path holds a zero byte"),
         (any(not n or "=" in n for n, _ in variables), "a variable's name is empty or holds '='"),
         (len(request.observe) > MAX_OBSERVATIONS, f"it has more than {MAX_OBSERVATIONS} observations"),

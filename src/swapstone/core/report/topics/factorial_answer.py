@@ -165,13 +165,13 @@ def _dependence(members: Sequence[Interaction]) -> Interaction | None:
 def dependence_clause(each: Interaction) -> str:
     """Return an interaction as a clause, without a full stop."""
     within, without = _effects(each)
-    level, baseline = formatting.safe(each.change.level), formatting.safe(each.change.baseline)
+    level, baseline = formatting.safe(each.change.shown[1]), formatting.safe(each.change.shown[0])
     text = f"{level} has {within} times the {formatting.safe(name_of(each.metric))} of {baseline} instead of {without} times"
     if each.metric.name == "wall":
         text = f"{level} takes {within} times as long as {baseline} instead of {without} times"
     where = f"{formatting.count(each.workloads, 'workload')} of {formatting.safe(each.suite)}"
     load = "" if each.load == IDLE else f" under load {formatting.safe(each.load)}"
-    return f"with {formatting.safe(each.by.level)}, on {where}{load}, {text}"
+    return f"with {formatting.safe(each.by.shown[1])}, on {where}{load}, {text}"
 
 
 def _single_rows(analysis: Analysis) -> list[str]:
@@ -184,7 +184,7 @@ def _single_rows(analysis: Analysis) -> list[str]:
     places = {(each.suite, each.load, each.workload) for each in rows}
     mine = {(each.suite, each.load, each.workload) for each in present}
     effects = [formatting.effect(value, largest) for value in (largest.within, largest.without) if value is not None]
-    level, by = formatting.safe(largest.change.level), formatting.safe(largest.by.level)
+    level, by = formatting.safe(largest.change.shown[1]), formatting.safe(largest.by.shown[1])
     text = f"{len(mine)} of {formatting.count(len(places), 'workload')} {'has' if len(mine) == 1 else 'have'} an interaction"
     return [
         f"{text}, the largest {formatting.safe(largest.workload)}: with {by}, {level} has {effects[0]} times the "
@@ -212,7 +212,7 @@ def _standing(each: FactorEffect, margin: float) -> Standing:
 
 
 def _effect_clause(each: FactorEffect, margin: float) -> str:
-    level, baseline = formatting.safe(each.change.level), formatting.safe(each.change.baseline)
+    level, baseline = formatting.safe(each.change.shown[1]), formatting.safe(each.change.shown[0])
     where, name = _standing(each, margin), formatting.safe(name_of(each.metric))
     if where in {Standing.MORE, Standing.LESS, Standing.UNKNOWN}:
         few = " in these runs, too few for an interval" if where is Standing.UNKNOWN else ""
@@ -259,8 +259,8 @@ def interaction_rows(analysis: Analysis) -> tuple[Block, ...]:
         return ()
     several = len({(each.change, each.by) for each in found}) > 1
     change, by = found[0].change, found[0].by
-    level = formatting.safe(change.level)
-    single = f"{level}, {formatting.safe(by.baseline)}", f"{level}, {formatting.safe(by.level)}"
+    level = formatting.safe(change.shown[1])
+    single = f"{level}, {formatting.safe(by.shown[0])}", f"{level}, {formatting.safe(by.shown[1])}"
     heads = ("without", "with") if several else single
     fields: tuple[Field[Interaction], ...] = (
         Field("workload", "", lambda each: formatting.safe(each.workload) or "index", right=False),

@@ -157,7 +157,7 @@ def _section(
         ),
         main=_table(
             names,
-            {each.change: (each.change.label,) for each in effects},
+            {each.change: (each.change.shown_label,) for each in effects},
             {(each.workload, each.change): each for each in effects},
         ),
         interactions=_table(
@@ -222,8 +222,8 @@ def sentence(each: Interaction) -> str:
     shown = [formatting.effect(value, each) + times for value in (each.within, each.without) if value is not None]
     within, without = shown if len(shown) == 2 else ("?", "?")
     text = (
-        f"with {formatting.safe(each.by.label)}, {formatting.safe(each.change.label)} {_VERBS[each.metric.better]} {within} instead of "
-        f"{without} (with {formatting.safe(each.by.baseline)})"
+        f"with {formatting.safe(each.by.shown_label)}, {formatting.safe(each.change.shown_label)} {_VERBS[each.metric.better]} {within} "
+        f"instead of {without} (with {formatting.safe(each.by.shown[0])})"
     )
     return f"{text}: {_closing(each)}" if each.closed is not None else text
 
@@ -262,14 +262,14 @@ def undecided(interactions: Iterable[Interaction]) -> list[str]:
 def pair(change: LevelChange, by: LevelChange) -> str:
     """Return the name of a pair of levels, e.g. ``musl × mimalloc``."""  # noqa: RUF002 - a times sign
     if change.level == by.level:
-        return f"{formatting.safe(change.label)} × {formatting.safe(by.label)}"  # noqa: RUF001 - a times sign
-    return f"{formatting.safe(change.level)} × {formatting.safe(by.level)}"  # noqa: RUF001 - a times sign
+        return f"{formatting.safe(change.shown_label)} × {formatting.safe(by.shown_label)}"  # noqa: RUF001 - a times sign
+    return f"{formatting.safe(change.shown[1])} × {formatting.safe(by.shown[1])}"  # noqa: RUF001 - a times sign
 
 
 def dependences(table: EstimateTable[FactorEffect]) -> str:
     """Return the sentence about main effects that depend on other factors; empty without any."""
     found = dict.fromkeys(
-        (formatting.safe(cell.change.label), formatting.safe(factor))
+        (formatting.safe(cell.change.shown_label), formatting.safe(factor))
         for cell in table.cells
         for factor in cell.depends_on
     )
@@ -281,7 +281,7 @@ def dependences(table: EstimateTable[FactorEffect]) -> str:
 def left_out(table: EstimateTable[FactorEffect]) -> str:
     """Return the sentence about combinations that main effects leave out; empty without any."""
     found = dict.fromkeys(
-        f"{formatting.safe(cell.change.label)} without {', '.join(map(formatting.safe, cell.missing))}"
+        f"{formatting.safe(cell.change.shown_label)} without {', '.join(map(formatting.safe, cell.missing))}"
         for cell in table.cells
         if cell.missing and cell.effect is not None
     )

@@ -34,7 +34,7 @@ from swapstone.core.model.architectures import machine_of
 from swapstone.core.model.directories import cache_dir
 from swapstone.core.model.safe_text import safe
 from swapstone.core.record import Artifact
-from swapstone.core.run.own_program import UserProgram, new_artifact, program_file, taken
+from swapstone.core.run.own_program import UserProgram, new_artifact, program_file, roots_of_parts, taken
 from swapstone.core.run.own_program_variant import check_built
 from swapstone.core.run.subject import BuildContext, Subject, TrialSpec
 from swapstone.core.run.variant_program import Program
@@ -320,6 +320,14 @@ class OwnProgramBuild:
             self._carried[key] = carried
         self.uncarried = uncarried_arguments(own, folder, self._carried[key])
 
+    def built(
+        self, own: OwnProgram, variant: Variant, recipe: Recipe, context: BuildContext, artifact: Artifact
+    ) -> tuple[OwnProgram, Artifact]:
+        """Build the program; return it as a program of the folder of its build, and its artifact."""
+        artifact, folder = self._built(own, variant, recipe, context, artifact)
+        program = f"./{os.path.relpath(artifact.path, folder)}"
+        return msgspec.structs.replace(own, directory=folder, arguments=(program, *own.arguments[1:])), artifact
+
     def _built(
         self, own: OwnProgram, variant: Variant, recipe: Recipe, context: BuildContext, artifact: Artifact
     ) -> tuple[Artifact, str]:
@@ -384,15 +392,27 @@ class SourceProgram(UserProgram):
         recipe, own = super().base_recipe(variant, default), self._as_run(variant)
         if own.build:
             return msgspec.structs.replace(recipe, architecture=default.architecture)
-        rooted = any(is_root_factor(name) for name, _ in variant.applied)
-        facts = None if rooted else read_facts(Path(own.arguments[0]))
-        libc = LIBC.observe(Evidence(interp=facts.interp, objects=())) if facts else None
+        root = next((level for name, level in variant.applied if is_root_factor(name)), "")
+        if root:
+            libc = roots_of_parts()[0].library(own, root, default.architecture or os.uname().machine)
+        else:
+            facts = read_facts(Path(own.arguments[0]))
+            libc = LIBC.observe(Evidence(interp=facts.interp, objects=())) if facts else None
         return recipe.changed(Build, libc=libc or recipe.of(Build).libc)
 
     def check_recipes(self, variants: Iterable[Variant], recipes: Mapping[str, Recipe]) -> None:
         """Raise if what distinguishes two variants does not reach the build command."""
         if self._own.build:
             check_recipes(self._own, variants, recipes)
+
+    def made(
+        self, own: OwnProgram, variant: Variant, recipe: Recipe, context: BuildContext
+    ) -> tuple[OwnProgram, Artifact]:
+        """Build the program on this machine; a root has the folder of its build as the working folder."""
+        own, artifact = super().made(own, variant, recipe, context)
+        if not own.build:
+            return own, artifact
+        return self._build.built(own, variant, with_libraries(recipe, own.libraries, context.notify), context, artifact)
 
     def started(self, own: OwnProgram, variant: Variant, recipe: Recipe, context: BuildContext) -> Program:
         """Build the program in a copy of its sources, or take it without building."""

@@ -153,7 +153,7 @@ class Server(Subject):
         memory_bytes = self.workload.machine.memory_bytes if self.workload.machine else 0
         alone = OwnProgram(name=self.workload.name, arguments=(path,), memory_bytes=memory_bytes)
         environment = program.recipe.environment
-        folder = program.folder or str(Path(path).parent)
+        folder = program.folder if program.folder and not program.root else str(Path(path).parent)
         target.put_files(carried_files(alone, path, folder, target.architecture, environment=environment))
         return path
 

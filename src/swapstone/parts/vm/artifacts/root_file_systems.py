@@ -16,12 +16,12 @@ import shutil
 import stat
 import tarfile
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
 
-from swapstone.core.artifacts.cache_folder import locked, new_folder, read_description
+from swapstone.core.artifacts.cache_folder import locked, new_folder, read_description, sha256_of
 from swapstone.core.model import FrozenStruct, UserError
 from swapstone.core.model.directories import cache_dir, write_whole
 from swapstone.core.model.regular_file import readable
@@ -384,6 +384,58 @@ def _unpack(source: str, architecture: str, *, archive: bool) -> RootFileSystem:
     except OSError as error:
         name = error.filename if isinstance(error.filename, str) else source
         raise UserError(f"{safe(title)} can't be unpacked: {safe(name)}: {error.strerror}.") from error
+
+
+def root_with(root: RootFileSystem, files: Sequence[str]) -> RootFileSystem:
+    """Return a root with more files, at the paths that they have on this machine; the files of the root itself are shared.
+
+    Args:
+        root: unpacked.
+        files: absolute paths.
+
+    Raises:
+        UserError: a path leads to where the agent mounts, or a file can't be read or written.
+    """
+    digest = hashlib.sha256(f"swapstone-root-with 1 {root.sha256}".encode())
+    for path in files:
+        digest.update(f"{path}\0{sha256_of(Path(path))}\0".encode())
+    home = cache_dir() / "roots" / digest.hexdigest()
+    more_bytes = sum(Path(path).stat().st_size + _PAGE_BYTES + _INODE_BYTES for path in files)
+    try:
+        with locked(home.parent / "lock"):
+            if not (home / _SEAL).is_file():
+                with new_folder(home, ".unpacking-") as made:
+                    shutil.copytree(root.folder, made / _ROOT, symlinks=True, copy_function=os.link)
+                    for path in files:
+                        _add_to(made / _ROOT, path)
+                    (made / _LAYER).mkdir()
+                    (made / _SEAL).write_bytes(b"")
+    except OSError as error:
+        raise UserError(f"{safe(root.source)} can't be given {safe(files[0])}: {error.strerror}.") from error
+    return msgspec.structs.replace(
+        root,
+        sha256=home.name,
+        folder=str(home / _ROOT),
+        layer=str(home / _LAYER),
+        memory_bytes=root.memory_bytes + more_bytes,
+    )
+
+
+def _add_to(top: Path, path: str) -> None:
+    """Copy a file of this machine to the same path in a root, without leaving it by a link."""
+
+    def target(inside: str) -> str | None:
+        here = top / inside
+        return os.readlink(here) if here.is_symlink() else None  # noqa: PTH115 - a text, which pathlib would normalise
+
+    inside = resolve_inside(path, target)
+    if inside is None or inside.split("/")[0] in {*MOUNT_POINTS} - {"tmp"}:
+        raise UserError(f"{safe(path)} can't be put into a root file system.", "Copy it to another folder.")
+    place = top / inside
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.unlink(missing_ok=True)  # it may share its content with the root itself
+    shutil.copyfile(path, place)
+    place.chmod(0o755)
 
 
 def _title_of(source: str) -> str:

@@ -24,16 +24,17 @@ from swapstone.core.model import ROOT_FILES, USUAL_MEMORY_BYTES, Experiment, Own
 from swapstone.core.model.architectures import machine_of
 from swapstone.core.model.safe_text import safe
 from swapstone.core.record import Artifact
+from swapstone.core.run.own_program import check_preload
 from swapstone.core.run.variant_program import Program, ProgramRoot, ProgramRoots, stamp_of
 from swapstone.core.targets import Capabilities, Target
 from swapstone.core.targets.carried_files import CarriedFiles, memory_for, room_bytes
 from swapstone.core.wire import ProcessOutcome, TrialRequest
 from swapstone.parts.build.artifacts.program_closure import CACHE_PATH, FileTree, decode_cache, resolve_closure
 from swapstone.parts.build.artifacts.sdk import SDK_COMPILERS
-from swapstone.parts.build.factors.allocator import ALLOCATOR, DEFAULT
+from swapstone.parts.build.factors.libc import LIBC
 from swapstone.parts.build.subjects.own_program_carried import folder_files
 from swapstone.parts.vm.artifacts.libc_files import check_libc_files, image_architecture, libc_root
-from swapstone.parts.vm.artifacts.root_file_systems import RootFileSystem, resolve_inside, unpack_root
+from swapstone.parts.vm.artifacts.root_file_systems import RootFileSystem, resolve_inside, root_with, unpack_root
 from swapstone.parts.vm.factors.image import IMAGE
 from swapstone.parts.vm.factors.rootfs import ROOTFS
 
@@ -134,7 +135,9 @@ class RootView(msgspec.Struct, frozen=True):
         place = self.place(path)
         return place is not None and bool(place.stat().st_mode & 0o111)
 
-    def check(self, program: str, architecture: str, environment: dict[str, str]) -> ProgramFacts:
+    def check(
+        self, program: str, architecture: str, environment: dict[str, str], preload: Sequence[str] = ()
+    ) -> ProgramFacts:
         """Check that a program can start: interpreter, architecture, loader and libraries.
 
         Returns:
@@ -144,6 +147,7 @@ class RootView(msgspec.Struct, frozen=True):
             program: a path that `find_program` returned.
             architecture: of the machine, as ``uname -m`` prints it.
             environment: of the process.
+            preload: paths of objects that are preloaded.
 
         Raises:
             UserError: something is missing in the root; the message names it.
@@ -172,6 +176,7 @@ class RootView(msgspec.Struct, frozen=True):
             binary,
             FileTree(self._read, self.real, entries),
             library_path=environment.get("LD_LIBRARY_PATH", ""),
+            preload=preload,
             folder=ROOT_FILES if self.files else "/",
         )
         if closure.missing:
@@ -350,23 +355,26 @@ def check_rooted(own: OwnProgram, every: Sequence[OwnProgram], experiment: Exper
                 f"{safe(same.source)} and {safe(root.source)} have the same content: there is nothing to compare.",
                 "To learn how often a root differs from itself by chance, add --null instead.",
             )
-        for each in every:
+        for each in every if not own.build else ():
             _check_program(each, levels[number], root, architecture)
     if "shares_files" in target.offers:
         if isinstance(target, Target):
             _check_mounts(roots[0], target)
     else:
         check_memory(own, roots)
-        for each in every:
+        for each in every if not own.build else ():
             working_files(each)
     return True
 
 
-def _check_program(own: OwnProgram, level: RootLevel, root: RootFileSystem, architecture: str) -> None:
+def _check_program(
+    own: OwnProgram, level: RootLevel, root: RootFileSystem, architecture: str, preload: Sequence[str] = ()
+) -> ProgramFacts:
     environment = {**dict(SOURCE_RECIPE.environment), **dict(own.environment)}
     view = RootView(root.source, root.folder, own.directory)
     try:
-        facts = view.check(view.find_program(own.arguments[0], environment["PATH"]), architecture, environment)
+        program = view.find_program(own.arguments[0], environment["PATH"])
+        facts = view.check(program, architecture, environment, preload)
         if level.is_image:
             check_library(level, own.arguments[0], facts)
     except UserError as error:
@@ -375,30 +383,25 @@ def _check_program(own: OwnProgram, level: RootLevel, root: RootFileSystem, arch
         raise UserError(
             error.message, f"{contents_of(root)}\nName one of them, or a script for sh or lua: sh bench.sh"
         ) from error
+    return facts
 
 
 def _check_options(own: OwnProgram, experiment: Experiment, factor: str) -> None:
     for choice in experiment.applied_factors:
-        acts_outside = (
-            find_factor(choice.factor).stage in {Stage.COMPILE, Stage.LINK} or choice.factor == ALLOCATOR.name
-        )
-        if acts_outside and choice.levels != (DEFAULT,):
+        if find_factor(choice.factor).stage in {Stage.COMPILE, Stage.LINK} and not own.build:
             raise UnavailableError(
-                f"The factor {choice.factor} is unavailable with the factor {factor}: it builds or loads files of this machine.",
-                f"Leave {choice.factor} out, or make one root file system for each of its levels.",
+                f"The factor {choice.factor} is unavailable with the factor {factor}: it acts when a program is built.",
+                f"Build the program: --source DIR --build COMMAND; or make one root file system for each level of {choice.factor}.",
             )
     for given, option in (
         (experiment.layouts, "--layouts"),
-        (own.build, "--build"),
         (own.programs, "--program"),
-        (own.commands, "COMMAND as one argument"),
-        (own.load_generators, "--server"),
+        (any(each.template for each in own.load_generators), "--template"),
         (own.artifacts, "--artifact"),
     ):
         if given:
             raise UnavailableError(
-                f"{option} is unavailable with the factor {factor}: a program after -- runs in the root, and what it writes is gone "
-                "with it.",
+                f"{option} is unavailable with the factor {factor}: the program runs in the root, and what it writes is gone with it.",
                 f"For example: {_EXAMPLES[factor]}",
             )
 
@@ -444,10 +447,10 @@ def _check_mounts(root: RootFileSystem, target: Target) -> None:
 
 
 def rooted_program(own: OwnProgram, recipe: Recipe, artifact: Artifact, target: Target) -> Program:
-    """Return a program in its root file system, which is put on the target.
+    """Return a program in its root file system, which is put on the target, with the objects that are preloaded at their paths.
 
     Args:
-        own: `as_run`.
+        own: `as_run`; the folder of a program that is built is that of its build.
         recipe: names the root.
         artifact: to complete.
         target: where it runs.
@@ -455,7 +458,14 @@ def rooted_program(own: OwnProgram, recipe: Recipe, artifact: Artifact, target: 
     Raises:
         UserError: as `check_rooted`.
     """
-    root, sources = root_of(level_of_recipe(recipe.root), target.architecture)
+    level = level_of_recipe(recipe.root)
+    root, sources = root_of(level, target.architecture)
+    if recipe.preload:
+        root = root_with(root, recipe.preload)
+        sources = ((f"{level.factor} {level.level}", root.sha256), *sources[1:])
+    if own.build or recipe.preload:
+        facts = _check_program(own, level, root, target.architecture, recipe.preload)
+        check_preload(own.arguments[0], recipe, static=facts.interp is None)
     view = RootView(root.source, root.folder, own.directory)
     path = view.find_program(own.arguments[0], dict(recipe.environment).get("PATH", ""))
     file = view.place(path)
@@ -473,7 +483,7 @@ def rooted_program(own: OwnProgram, recipe: Recipe, artifact: Artifact, target: 
             path=str(file),
             sha256=sha256_of(file),
             sizes=stripped_sizes(file),
-            sources=sources,
+            sources=(*artifact.sources, *sources),
         ),
         view.facts(path),
         ROOT_FILES,
@@ -483,7 +493,30 @@ def rooted_program(own: OwnProgram, recipe: Recipe, artifact: Artifact, target: 
     )
 
 
-ROOTS = ProgramRoots(check_rooted, rooted_program)
+def library_of(own: OwnProgram, root: str, architecture: str) -> str | None:
+    """Return the C library of a program that is not built here, in a root: what is preloaded into it is built with that.
+
+    Args:
+        own: `as_run`.
+        root: as a recipe names it.
+        architecture: of the machine, as ``uname -m`` prints it.
+
+    Returns:
+        ``glibc`` or ``musl``; None where the root has no such program, or it shows none.
+    """
+    level = level_of_recipe(root)
+    if level.is_image:
+        return level.level
+    try:
+        view = RootView(root, root_of(level, architecture)[0].folder, own.directory)
+        environment = {**dict(SOURCE_RECIPE.environment), **dict(own.environment)}
+        facts = view.check(view.find_program(own.arguments[0], environment["PATH"]), architecture, environment)
+    except UserError:
+        return None  # `check_rooted` states why
+    return LIBC.observe(Evidence(interp=facts.interp, objects=()))
+
+
+ROOTS = ProgramRoots(check_rooted, rooted_program, library_of)
 
 
 def working_files(own: OwnProgram) -> CarriedFiles:
