@@ -126,8 +126,13 @@ def test_a_program_is_compared_in_two_roots(roots: Path, cache: Path) -> None:
     }
     for shown in outputs(roots / "r"):
         assert "/etc/name: equal" in shown and "data.txt: of the user" in shown and f"{roots}: missing" in shown
+    assert re.search(r"root size +\S+ .iB +\S+ .iB", result.stdout) and "files of the root" in result.stdout
+    assert f"Levels in full: a is {roots / 'a'}; b.tar is {roots / 'b.tar'}." in " ".join(result.stdout.split())
+    table = result.stdout.partition("What is measured")[0]
+    assert str(roots) not in table and re.search(r"a +b\.tar +ratio", table)
     manifest = load(roots / "r").manifest
     assert manifest is not None
+    assert dict(manifest.artifacts[0].sizes)["root_files"] == 4
     names = {dict(artifact.sources).popitem()[0] for artifact in manifest.artifacts}
     assert names == {f"rootfs {roots / 'a'}", f"rootfs {roots / 'b.tar'}"}
     assert not list((roots / "a/etc").glob("written"))

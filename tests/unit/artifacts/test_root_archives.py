@@ -11,6 +11,7 @@ import shutil
 import stat
 import subprocess
 import tarfile
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from tools.root_archives import docker_image, oci_image, sha256, tar
 
 from swapstone.core.model import UserError
 from swapstone.parts.vm.artifacts import root_archives, root_file_systems
-from swapstone.parts.vm.artifacts.root_file_systems import RootFileSystem, unpack_root
+from swapstone.parts.vm.artifacts.root_file_systems import RootFileSystem, sizes_of_root, unpack_root
 from tests.programs import require
 
 SMALL = (("etc", "folder", ""), ("etc/name", "file", "small"), ("bin/sh", "file", "program"), ("sh", "link", "bin/sh"))
@@ -195,6 +196,18 @@ def test_hard_links_share_their_content(tmp_path: Path) -> None:
     assert (Path(root.folder) / "a").stat().st_nlink == 3
     assert root.memory_bytes == 3 * (4096 + 1024)  # in a machine each name has its own pages
     assert (Path(root.folder) / "c").read_text() == "12345"
+
+
+def test_the_sizes_of_a_root_are_those_of_its_content(tmp_path: Path) -> None:
+    """Each file counts once in bytes, those of a lower layer that were replaced do not, and the paths alone give the order."""
+    below, large = tar(("a", "file", "gone"), ("x", "file", "gone")), bytes(300_000)
+    above = tar(("a", "file", "12345"), ("z", "hard", "a"), ("d/large", "file", large), (".wh.x", "file", ""))
+    found = dict(sizes_of_root(unpack(tmp_path, oci_image([below, above]))))
+    compressed = zlib.compressobj(wbits=31)
+    whole = compressed.compress(b"12345" + large) + compressed.flush()
+    assert found == {"root_size": 300_005, "root_gzip": len(whole), "root_files": 4}
+    other = tar(("d/large", "file", large), ("z", "file", "12345"), ("a", "hard", "z"))
+    assert dict(sizes_of_root(unpack(tmp_path, other, "other.tar"))) == found
 
 
 @pytest.mark.parametrize(

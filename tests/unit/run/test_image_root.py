@@ -91,6 +91,9 @@ def _root(source: str, folder: str = "/c/root") -> RootFileSystem:
         sha256="a" * 64,
         folder=folder,
         layer="",
+        size_bytes=0,
+        gzip_bytes=0,
+        entries=0,
         memory_bytes=0,
     )
 

@@ -131,6 +131,9 @@ def test_roots_leave_room_for_the_image(below: int, refused: bool) -> None:
     """Documentation/filesystems/tmpfs.rst: roots and image are in the same file system."""
     memory, image = 512 << 20, 32 << 20
     root = RootFileSystem(
+        size_bytes=0,
+        gzip_bytes=0,
+        entries=0,
         source="r",
         sha256="",
         folder="/",

@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 from swapstone.core.factors import ProgramFacts, Recipe
-from swapstone.core.model import Experiment, OwnProgram, layout_of
+from swapstone.core.model import Experiment, Metric, OwnProgram, layout_of
 from swapstone.core.record import Artifact
 from swapstone.core.targets import Capabilities, Target
 
@@ -115,8 +115,10 @@ class ProgramRoots(NamedTuple):
             experiment on a target. Returns whether the experiment has roots.
         program: returns a program in the root that a recipe names, which is put on the target, with its completed artifact.
         library: returns the C library of a program in a root, given as a recipe names it, for an architecture; None if it shows none.
+        sizes: the metrics of roots among the sizes of an artifact.
     """
 
     check: Callable[[OwnProgram, Sequence[OwnProgram], Experiment, Capabilities], bool]
     program: Callable[[OwnProgram, Recipe, Artifact, Target], Program]
     library: Callable[[OwnProgram, str, str], str | None]
+    sizes: tuple[Metric, ...] = ()

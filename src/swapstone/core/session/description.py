@@ -11,12 +11,13 @@ import contextlib
 from collections.abc import Iterable, Iterator
 
 from swapstone.core import workloads
-from swapstone.core.factors import all_factors
+from swapstone.core.factors import all_factors, is_root_factor
 from swapstone.core.model import Experiment, Metric, UserError, WorkSpec
-from swapstone.core.model.parts import parts_of
+from swapstone.core.model.parts import parts_of, provided
 from swapstone.core.record import Description
 from swapstone.core.record.record_format import PlaceFacts, StoredLevel, StoredWork
 from swapstone.core.run.builder import builder
+from swapstone.core.run.variant_program import ProgramRoots
 from swapstone.core.session.explainer import explainers
 from swapstone.core.session.own_program_request import report_notes
 from swapstone.core.session.server_program import server_notes
@@ -36,12 +37,17 @@ def describe(experiment: Experiment) -> Description:
     return Description(
         metrics=metrics,
         works=tuple(_stored(suite, work, (places[metric] for metric in work.metrics)) for suite, work in works),
-        sizes=builder().sizes,
+        sizes=(*builder().sizes, *_root_sizes(experiment)),
         levels=tuple(_levels(experiment)),
         place=_place(experiment, (metric for work in found.values() for metric in work.metrics)),
         notes=(*report_notes(experiment), *server_notes(experiment)),
         parts=_parts(experiment),
     )
+
+
+def _root_sizes(experiment: Experiment) -> tuple[Metric, ...]:
+    rooted = experiment.own and any(is_root_factor(each.factor) for each in experiment.factors)
+    return tuple(metric for roots in provided("root", ProgramRoots) for metric in roots.sizes) if rooted else ()
 
 
 def _parts(experiment: Experiment) -> tuple[tuple[str, str], ...]:

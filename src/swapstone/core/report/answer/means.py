@@ -42,7 +42,6 @@ _OF_ALL = "tree_cpu"
 
 _SERVER = ("requests", "latency_p99", "cpu_per_request")
 _MEMORY = ("tree_memory", "maxrss", "peak", "res", "resident")
-_SIZES = ("file",)
 _TIMED = (Quantity.TIME, Quantity.RATE)
 
 
@@ -203,7 +202,9 @@ def _chosen(rows: Sequence[Comparison]) -> Iterator[str]:
         if row.metric.quantity is Quantity.MEMORY and row.metric.better is Direction.LOWER
     ]
     yield from [name for name in _MEMORY if name in names][:1] or memory[:1]
-    yield from _SIZES
+    yield from dict.fromkeys(
+        row.metric.name for row in rows if row.metric.quantity is Quantity.SIZE and row.metric.name in _phrases()
+    )
 
 
 def mean_of(rows: Sequence[Comparison], index: Index | None = None) -> Mean | None:

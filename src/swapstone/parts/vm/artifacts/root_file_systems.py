@@ -16,13 +16,14 @@ import shutil
 import stat
 import tarfile
 import tempfile
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
 
 from swapstone.core.artifacts.cache_folder import locked, new_folder, read_description, sha256_of
-from swapstone.core.model import FrozenStruct, UserError
+from swapstone.core.model import Direction, FrozenStruct, Metric, Quantity, UserError
 from swapstone.core.model.directories import cache_dir, write_whole
 from swapstone.core.model.regular_file import readable
 from swapstone.core.model.safe_text import safe
@@ -189,6 +190,16 @@ class RootTree:
                 digest.update(len(data).to_bytes(8) + data)
         return digest.hexdigest()
 
+    def content_bytes(self) -> tuple[int, int]:
+        """Return the bytes of all files, and those of their content compressed by gzip; each file once, in the order of the paths."""
+        blobs = dict.fromkeys(node.blob for _, node in sorted(self.nodes.items()) if node.kind == "file")
+        gzip, size, packed = zlib.compressobj(wbits=_GZIP), 0, 0
+        for blob in blobs:
+            for data in _file_chunks(str(blob)):
+                size += len(data)
+                packed += len(gzip.compress(data))
+        return size, packed + len(gzip.flush())
+
     def check(self) -> None:
         """Refuse a root in which a file or link is where the agent mounts.
 
@@ -304,11 +315,29 @@ _INODE_BYTES = 1024
 _VERSION = b"swapstone-root-archive 1"
 
 
+_GZIP = 31
+"""The format of gzip with the largest window (zlib's windowBits)."""
+
+
+def _root_size(name: str, unit: str, meaning: str) -> Metric:
+    return Metric(name=name, unit=unit, quantity=Quantity.SIZE, better=Direction.LOWER, meaning=meaning)
+
+
+ROOT_SIZES: tuple[Metric, ...] = (
+    _root_size("root_size", "B", "content of all files of the root file system"),
+    _root_size(
+        "root_gzip", "B", "the same compressed by gzip, level 6, one file after the other in the order of their paths"
+    ),
+    _root_size("root_files", "1", "files, folders and links of the root file system"),
+)
+
+
 class RootFileSystem(FrozenStruct, frozen=True, kw_only=True):
     """An unpacked root file system.
 
     Attributes:
         sha256: of its content, 64 hexadecimal digits. Equal content from another source has the same.
+        size_bytes, gzip_bytes, entries: the values of `ROOT_SIZES`; several names of one file count once in bytes.
         memory_bytes: what it takes in a file system in memory, where each name of a file has its own pages: an upper bound.
         source: path of the folder or archive, or the name of the image.
         folder: the unpacked root. Nothing writes to it.
@@ -316,10 +345,19 @@ class RootFileSystem(FrozenStruct, frozen=True, kw_only=True):
     """
 
     sha256: str
+    size_bytes: int
+    gzip_bytes: int
+    entries: int
     memory_bytes: int
     source: str
     folder: str
     layer: str
+
+
+def sizes_of_root(root: RootFileSystem) -> tuple[tuple[str, int], ...]:
+    """Return the values of `ROOT_SIZES` by their names."""
+    values = root.size_bytes, root.gzip_bytes, root.entries
+    return tuple((metric.name, value) for metric, value in zip(ROOT_SIZES, values, strict=True))
 
 
 def unpack_root(source: str, architecture: str = "") -> RootFileSystem:
@@ -457,6 +495,7 @@ def _collect(source: str, architecture: str, roots: Path, *, archive: bool) -> R
         )
         tree.check()
         digest = tree.sha256()
+        size, packed = tree.content_bytes()
         pages = sum(-(-node.size_bytes // _PAGE_BYTES) for node in tree.nodes.values())
         home = roots / digest
         if not (home / _SEAL).is_file():
@@ -467,6 +506,9 @@ def _collect(source: str, architecture: str, roots: Path, *, archive: bool) -> R
                 (made / _SEAL).write_bytes(b"")
     return RootFileSystem(
         sha256=digest,
+        size_bytes=size,
+        gzip_bytes=packed,
+        entries=len(tree.nodes),
         memory_bytes=_INODE_BYTES * len(tree.nodes) + _PAGE_BYTES * pages,
         source=source,
         folder=str(home / _ROOT),

@@ -34,7 +34,14 @@ from swapstone.parts.build.artifacts.sdk import SDK_COMPILERS
 from swapstone.parts.build.factors.libc import LIBC
 from swapstone.parts.build.subjects.own_program_carried import folder_files
 from swapstone.parts.vm.artifacts.libc_files import check_libc_files, image_architecture, libc_root
-from swapstone.parts.vm.artifacts.root_file_systems import RootFileSystem, resolve_inside, root_with, unpack_root
+from swapstone.parts.vm.artifacts.root_file_systems import (
+    ROOT_SIZES,
+    RootFileSystem,
+    resolve_inside,
+    root_with,
+    sizes_of_root,
+    unpack_root,
+)
 from swapstone.parts.vm.factors.image import IMAGE
 from swapstone.parts.vm.factors.rootfs import ROOTFS
 
@@ -482,7 +489,7 @@ def rooted_program(own: OwnProgram, recipe: Recipe, artifact: Artifact, target: 
             artifact,
             path=str(file),
             sha256=sha256_of(file),
-            sizes=stripped_sizes(file),
+            sizes=(*stripped_sizes(file), *sizes_of_root(root)),
             sources=(*artifact.sources, *sources),
         ),
         view.facts(path),
@@ -516,7 +523,7 @@ def library_of(own: OwnProgram, root: str, architecture: str) -> str | None:
     return LIBC.observe(Evidence(interp=facts.interp, objects=()))
 
 
-ROOTS = ProgramRoots(check_rooted, rooted_program, library_of)
+ROOTS = ProgramRoots(check_rooted, rooted_program, library_of, ROOT_SIZES)
 
 
 def working_files(own: OwnProgram) -> CarriedFiles:
