@@ -6,7 +6,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from swapstone.core.factors import Evidence, ProgramFacts, Recipe
+from swapstone.core.factors import Evidence, ProgramFacts, Recipe, find_level
+from swapstone.core.model import UserError
 from swapstone.parts.build.build import Build
 from swapstone.parts.build.factors.build_facts import BuildFacts
 from swapstone.parts.build.factors.compiler import COMPILER
@@ -138,6 +139,58 @@ def test_the_level_replaces_the_optimization_switches_of_the_recipe(
 ) -> None:
     base = Recipe(nice=3, pieces=(Build(cflags=cflags),))
     assert OPTIMIZATION.apply("Os", base) == base.changed(Build, cflags=changed)
+
+
+@pytest.mark.parametrize(
+    ("text", "level"),
+    [
+        ("-O3 -march=native", "-O3 -march=native"),
+        ("-funroll-loops   --param=max-unroll-times=4", "-funroll-loops --param=max-unroll-times=4"),
+        ("-O2", "O2"),
+        ("-Ofast", "-Ofast"),
+        ("-flto", "-flto"),
+    ],
+)
+def test_flags_are_a_level(text: str, level: str) -> None:
+    assert find_level(OPTIMIZATION, text).name == level
+    assert find_level(OPTIMIZATION, level).name == level
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["-O2 -DA=1", "-o x", "-O2 x", "-wrapper", "-B.", "-O2 -fplugin=../x.so", "-f'", "-O2 -f\x1b", "-L/x", "-Wl"],
+)
+def test_what_no_program_records_is_no_level(text: str) -> None:
+    with pytest.raises(UserError, match="can't be a part of a level"):
+        find_level(OPTIMIZATION, text)
+
+
+def test_flags_replace_the_switch_only_if_they_have_one() -> None:
+    base = Recipe(pieces=(Build(cflags=("-g", "-O2", "-Wall")),))
+    for level, changed in (
+        ("-O3 -mavx2", ("-g", "-O3", "-mavx2", "-Wall", "-frecord-gcc-switches")),
+        ("-mavx2", ("-g", "-O2", "-mavx2", "-Wall", "-frecord-gcc-switches")),
+    ):
+        assert OPTIMIZATION.apply(level, base) == base.changed(Build, cflags=changed)
+
+
+@pytest.mark.parametrize(
+    ("flags", "lines", "seen"),
+    [
+        ("-O2 -mtune=native", (GCC_LINE,), "-O2 -mtune=native"),
+        ("-march=x86-64", (GCC_LINE,), "-march=x86-64"),
+        ("-O3 -march=x86-64", (GCC_LINE,), "O2"),
+        ("-O2 -mavx2", (GCC_LINE,), "O2"),
+        ("-O2 -funroll-loops", (f"{GCC_LINE} -funroll-loops", GCC_LINE), "O2"),
+        ("-O2 -funroll-loops", (f"{GCC_LINE} -funroll-loops", f"{CLANG_LINE} -funroll-loops"), "-O2 -funroll-loops"),
+        ("-O2 -funroll-loops", (f"{GCC_LINE} -funroll-loops -O1",), "O1"),
+        ("-O2", (), None),
+    ],
+)
+def test_flags_are_in_force_if_each_command_line_has_them(flags: str, lines: tuple[str, ...], seen: str | None) -> None:
+    evidence = process(facts(comments=(GCC_COMMENT,), switches=lines))
+    evidence = msgspec.structs.replace(evidence, path_levels=(("optimization", flags),))
+    assert OPTIMIZATION.observe(evidence) == seen
 
 
 def test_compiler_and_linking_change_only_their_own_fields() -> None:

@@ -165,7 +165,7 @@ class Evidence(FrozenStruct, frozen=True, kw_only=True):
         libraries: the content of the files of the other objects, in the order of `objects`.
         malloc: the file that contains the ``malloc`` of a workload's measuring child, as it reports; empty for other programs.
         preload: objects in LD_PRELOAD, whether or not the loader mapped them.
-        path_levels: pairs (factor, level) of the requested levels that are paths of files.
+        path_levels: pairs (factor, level) of the requested levels that are paths of files, or flags: texts that begin with a hyphen.
         machine: pairs (name, text) that a virtual machine reports, as docs/virtual-machines.md lists them; empty on other targets.
         observed: pairs (observation, value) of what the agent read at the end of the process because a factor's ``observes`` names it.
             The values come from the process or the system, and may hold anything.
@@ -197,7 +197,13 @@ class Evidence(FrozenStruct, frozen=True, kw_only=True):
 
     def path_of(self, factor: str) -> str:
         """Return the requested level of a factor if it is a path, else an empty text."""
-        return dict(self.path_levels).get(factor, "")
+        level = dict(self.path_levels).get(factor, "")
+        return "" if level.startswith("-") else level
+
+    def flags_of(self, factor: str) -> str:
+        """Return the requested level of a factor if it is flags, else an empty text."""
+        level = dict(self.path_levels).get(factor, "")
+        return level if level.startswith("-") else ""
 
     def machine_text(self, name: str) -> str:
         """Return a text that the virtual machine reports, or an empty text."""

@@ -61,7 +61,7 @@ class Variant(FrozenStruct, frozen=True, kw_only=True):
     Attributes:
         levels: pairs (factor, level) in the experiment's order of factors.
         copy: `Copy.FIRST` but for the nulls.
-        shown: the levels as reports print them, in the same order; empty if that is as they are.
+        shown: the levels as reports print them, in the same order; empty for no other form.
     """
 
     levels: tuple[tuple[str, str], ...]

@@ -44,7 +44,9 @@ def evidence_of(
         program=program.facts,
         libraries=tuple(facts for facts in others if facts is not None),
         preload=program.recipe.preload,
-        path_levels=tuple((factor.name, level) for factor, level in _requested(variant) if "/" in level),
+        path_levels=tuple(
+            (factor.name, level) for factor, level in _requested(variant) if "/" in level or level.startswith("-")
+        ),
         machine=answer.machine,
         observed=answer.observed,
         absent=answer.absent,
