@@ -61,13 +61,13 @@ def pinned_image(text: str, machine: str) -> str:
         UserError: none of them has the image for this architecture.
     """
     image = parse_image(text)
-    if image.digest:
+    if image.content_digest:
         return image.level
 
     def find(tool: str) -> str:
         return (_remote(tool, image, machine) if tool == _SKOPEO else _local(tool, image, machine))[1]
 
-    return msgspec.structs.replace(image, digest=_through_any(image, find)).level
+    return msgspec.structs.replace(image, content_digest=_through_any(image, find)).level
 
 
 def save_image(text: str, machine: str, file: Path) -> Path:
@@ -134,7 +134,7 @@ def _local(tool: str, image: ContainerImage, machine: str) -> tuple[str, str]:
 
     An image that was built here is in no registry: the identifier pins it.
     """
-    known = (image.reference, *filter(None, (image.digest,)))
+    known = (image.reference, *filter(None, (image.content_digest,)))
     wanted = _architecture(machine)
     found = next(((name, each) for name in known if (each := _inspected(tool, name)).architecture == wanted), None)
     if found is None:
@@ -145,9 +145,13 @@ def _local(tool: str, image: ContainerImage, machine: str) -> tuple[str, str]:
     identifier = f"sha256:{about.id.removeprefix('sha256:')}"
     pairs = [each.rpartition("@") for each in about.repo_digests or ()]
     of_name = [digest for place, _, digest in pairs if _same_repository(place, image)]
-    if image.digest not in {"", identifier, *of_name}:
-        raise UserError(f"has it with the digest {safe_excerpt((of_name or [identifier])[0], 80)}, not {image.digest}")
-    return name, image.digest or parse_image(f"{image.repository}@{(of_name or [identifier])[0]}").digest
+    if image.content_digest not in {"", identifier, *of_name}:
+        raise UserError(
+            f"has it with the digest {safe_excerpt((of_name or [identifier])[0], 80)}, not {image.content_digest}"
+        )
+    return name, image.content_digest or parse_image(
+        f"{image.repository}@{(of_name or [identifier])[0]}"
+    ).content_digest
 
 
 def _same_repository(place: str, image: ContainerImage) -> bool:
@@ -172,9 +176,9 @@ def _remote(tool: str, image: ContainerImage, machine: str) -> tuple[str, str]:
     override = ("--override-os", "linux", "--override-arch", wanted)
     about = decode_image(_run((tool, *override, "inspect", f"docker://{image.reference}"), _QUERY_S), RegistryImage)
     _check_architecture(about.architecture, wanted)
-    if image.digest not in {"", about.digest}:
-        raise UserError(f"has it with the digest {safe_excerpt(about.digest, 80)}, not {image.digest}")
-    return image.reference, parse_image(f"{image.repository}@{about.digest}").digest
+    if image.content_digest not in {"", about.digest}:
+        raise UserError(f"has it with the digest {safe_excerpt(about.digest, 80)}, not {image.content_digest}")
+    return image.reference, parse_image(f"{image.repository}@{about.digest}").content_digest
 
 
 def _architecture(machine: str) -> str:

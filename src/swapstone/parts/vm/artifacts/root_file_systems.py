@@ -377,7 +377,8 @@ def unpack_root(source: str, architecture: str = "") -> RootFileSystem:
             "Set XDG_CACHE_HOME to a folder without commas, colons and backslashes in its path.",
         )
     architecture = architecture or os.uname().machine
-    archive, stamp = True, ()
+    archive = True
+    stamp: tuple[int, ...] = ()
     if is_image(source):
         source = pinned_image(source, architecture)
     else:

@@ -28,12 +28,12 @@ class ContainerImage(FrozenStruct, frozen=True, kw_only=True):
     Attributes:
         repository: with its host.
         tag: empty for none.
-        digest: of the image or of its index, ``sha256:`` and 64 hexadecimal digits; empty for none.
+        content_digest: of the image or of its index, ``sha256:`` and 64 hexadecimal digits; empty for none.
     """
 
     repository: str
     tag: str = ""
-    digest: str = ""
+    content_digest: str = ""
 
     @property
     def title(self) -> str:
@@ -45,12 +45,12 @@ class ContainerImage(FrozenStruct, frozen=True, kw_only=True):
     def level(self) -> str:
         """Return the text that `parse_image` reads."""
         named = f"{self.repository}:{self.tag}" if self.tag else self.repository
-        return f"{PREFIX}{named}@{self.digest}" if self.digest else f"{PREFIX}{named}"
+        return f"{PREFIX}{named}@{self.content_digest}" if self.content_digest else f"{PREFIX}{named}"
 
     @property
     def reference(self) -> str:
         """Return the argument for the programs: by its digest if it has one, which skopeo does not take together with a tag."""
-        return f"{self.repository}@{self.digest}" if self.digest else f"{self.repository}:{self.tag}"
+        return f"{self.repository}@{self.content_digest}" if self.content_digest else f"{self.repository}:{self.tag}"
 
 
 def is_image(text: str) -> bool:
@@ -73,4 +73,6 @@ def parse_image(text: str) -> ContainerImage:
     host, path = found["host"] or "docker.io", found["path"]
     path = path if found["host"] or "/" in path else f"library/{path}"
     digest = found["digest"] or ""
-    return ContainerImage(repository=f"{host}/{path}", tag=found["tag"] or ("" if digest else "latest"), digest=digest)
+    return ContainerImage(
+        repository=f"{host}/{path}", tag=found["tag"] or ("" if digest else "latest"), content_digest=digest
+    )
