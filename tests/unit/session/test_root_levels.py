@@ -34,6 +34,13 @@ def test_a_board_of_a_lab_has_one_boot_for_each_root_in_a_block() -> None:
     assert resolve(request_of(name="t", factors=other, target=LAB)).order == RANDOM_ORDER
 
 
+def test_a_board_boots_no_container_image() -> None:
+    """Before any program is asked for the image."""
+    levels = ("docker:docker.io/library/alpine:3.20", "docker:docker.io/library/debian:12")
+    with pytest.raises(UnavailableError, match="it is a container image, and a strategy deploys files"):
+        resolve(request_of(name="t", factors=(FactorLevels(factor="rootfs", levels=levels),), target=LAB))
+
+
 @pytest.mark.parametrize("target", [None, "host", "vm"])
 def test_elsewhere_a_name_is_no_root(target: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
