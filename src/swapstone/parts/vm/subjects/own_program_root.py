@@ -515,9 +515,7 @@ def library_of(own: OwnProgram, root: str, architecture: str) -> str | None:
     if level.is_image:
         return level.level
     try:
-        view = RootView(root, root_of(level, architecture)[0].folder, own.directory)
-        environment = {**dict(SOURCE_RECIPE.environment), **dict(own.environment)}
-        facts = view.check(view.find_program(own.arguments[0], environment["PATH"]), architecture, environment)
+        facts = _check_program(own, level, root_of(level, architecture)[0], architecture)
     except UserError:
         return None  # `check_rooted` states why
     return LIBC.observe(Evidence(interp=facts.interp, objects=()))
