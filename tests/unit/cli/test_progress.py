@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from swapstone.cli.display import TerminalDisplay
-from swapstone.core.model import CURRENT_RULES, REPORT_CORRECTION, Experiment, Trial
+from swapstone.core.model import CURRENT_RULES, REPORT_CORRECTION, Experiment, OwnProgram, Trial
 from swapstone.core.plan.stopping import StopDecision
 from swapstone.core.session.precision_stop import needed_pairs
 from swapstone.core.session.progress import LineProgress, ProgressText
@@ -106,7 +106,7 @@ def _running(
 def test_the_time_left_counts_down(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [10**9]
     monkeypatch.setattr(time, "monotonic_ns", lambda: clock[0])
-    text = _running(remaining_ns=40 * 10**9, next_ns=10 * 10**9)
+    text = _running(decided=3, remaining_ns=40 * 10**9, next_ns=10 * 10**9)
     assert _left(text) == "about 40 s left"
     clock[0] += 5 * 10**9
     assert _left(text) == "about 35 s left"
@@ -114,11 +114,21 @@ def test_the_time_left_counts_down(monkeypatch: pytest.MonkeyPatch) -> None:
     assert _left(text) == "longer than estimated"
 
 
+def test_before_the_first_check_the_time_left_is_a_range(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [10**9]
+    monkeypatch.setattr(time, "monotonic_ns", lambda: clock[0])
+    text = _running(remaining_ns=40 * 10**9, next_ns=10 * 10**9)
+    assert _left(text) == "40 s to 60 s left"
+    clock[0] += 50 * 10**9
+    assert _left(text) == "longer than estimated"
+    assert _left(_running(remaining_ns=60 * 10**9, next_ns=10 * 10**9)) == "about 60 s left"  # the budget
+
+
 def test_stored_runs_announce_no_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """As of a resumed part of a study: the last block took no time, and trials of the next take 20 s each."""
     clock = [10**9]
     monkeypatch.setattr(time, "monotonic_ns", lambda: clock[0])
-    text = _running(remaining_ns=10**6, next_ns=10**6)
+    text = _running(decided=3, remaining_ns=10**6, next_ns=10**6)
     assert _left(text) == "about 0 s left"
     clock[0] += 20 * 10**9
     assert _left(text) == "longer than estimated"
@@ -174,3 +184,12 @@ def test_without_a_terminal_there_is_a_line_at_once_and_then_every_fifteen_secon
     assert lines[-1].startswith(
         "part 2 of 4; about 12 min 34 s left; 19 of 27 rows decided; block 12; trial 43 of 54; b_"
     )
+
+
+def test_a_program_that_is_built_already_is_not_called_built() -> None:
+    for own, what in ((OwnProgram(name="w", arguments=("w",)), "preparing 1 program"), (None, "building 1 program")):
+        lines: list[str] = []
+        shown = LineProgress(lines.append)
+        shown.experiment_started(experiment(own=own), "")
+        shown.building(0, 1, "w")
+        assert lines == [what]

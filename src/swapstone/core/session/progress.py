@@ -120,6 +120,9 @@ class ProgressText:
         elapsed_ns = time.monotonic_ns() - self._began_ns
         if self.decision is not None and self.decision.remaining_ns is not None:
             left_ns, text = self.decision.remaining_ns - elapsed_ns, "about {} left"
+            most_ns = self.budget_ns - self.used_ns - elapsed_ns
+            if self.decision.decided is None and not self.experiment.blocks and most_ns > left_ns > 0:
+                text = f"{{}} to {format_duration(most_ns)} left"  # how many blocks follow the first check is not known
         elif self.experiment.blocks:
             return ""
         else:
@@ -161,8 +164,9 @@ class TextProgress(Progress):
         self.text = ProgressText(experiment, label)
 
     def building(self, done: int, total: int, name: str) -> None:
-        """Show how many programs are built."""
-        self.step("building", done, total, name)
+        """Show how many programs are built, or unpacked and examined, if they are the user's and built already."""
+        own = self.text.experiment.own if self.text is not None else None
+        self.step("building" if own is None or own.build else "preparing", done, total, name)
 
     def calibrating(self, done: int, total: int, workload: str) -> None:
         """Show how many workloads are calibrated."""
@@ -181,7 +185,7 @@ class TextProgress(Progress):
         self.text = None
 
 
-_STEPS = {"building": "programs", "calibrating": "workloads on the baseline"}
+_STEPS = {"building": ("program", ""), "preparing": ("program", ""), "calibrating": ("workload", " on the baseline")}
 """For each step before measuring, of what."""
 
 
@@ -204,7 +208,8 @@ class LineProgress(TextProgress):
         """Write a line when a step starts, and repeatedly how far it is."""
         text = self.text.step(what, done, total, name) if self.text is not None else ""
         if not done or done < total:
-            self._line(text if done else f"{what} {total} {_STEPS[what]}", always=done == 0)
+            noun, where = _STEPS[what]
+            self._line(text if done else f"{what} {total} {noun}{'s' * (total != 1)}{where}", always=done == 0)
 
     def trial(self, trial: Trial, done: int, total: int) -> None:
         """Write repeatedly the remaining time, the rows that are decided, and the trial."""
