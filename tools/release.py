@@ -26,7 +26,8 @@ from elftools.elf.elffile import ELFFile
 from packaging.utils import parse_wheel_filename
 
 from swapstone.core.model.regular_file import decode_toml
-from swapstone.core.targets.agent_build import AGENT, FREESTANDING, agent_sources, build_native
+from swapstone.core.targets.agent_build import AGENT, FREESTANDING, agent_sources, build_native, reference_sources
+from swapstone.core.workloads.own_workload import FILE as REFERENCE_FILE
 from swapstone.parts.build.artifacts.toolchain import native_compiler
 from swapstone.version import __version__
 
@@ -98,6 +99,9 @@ def build(top: Path, out: Path) -> tuple[Path, ...]:
         for machine in MACHINES:
             agent = build_native(AGENT, agent_sources(tree), Path(work), (native_compiler(machine), *FREESTANDING))
             shutil.copytree(agent.parent, tree / "agents" / machine)
+            command = (native_compiler(machine), *FREESTANDING)
+            reference = build_native(REFERENCE_FILE, reference_sources(tree), Path(work), command)
+            shutil.copytree(reference.parent, tree / "agents" / machine, dirs_exist_ok=True)
             hatchling("wheel", tree)
             shutil.rmtree(tree / "agents")
         out.mkdir(parents=True, exist_ok=True)

@@ -129,12 +129,6 @@ def test_a_parameter_of_a_single_command_is_what_varies(tmp_path: Path) -> None:
     assert {run["observed"][0][1] for run in runs(tmp_path)} == {"8", "9"}
 
 
-def test_a_single_command_has_nothing_to_compare(tmp_path: Path) -> None:
-    message = compare(tmp_path, "echo 1", expect=2)
-    assert "There is only one command, 'echo 1', and nothing varies" in message
-    assert "compare 'echo 1 {N}' --parameter N=1,10,100" in message
-
-
 def test_a_variable_is_varied_and_observed(tmp_path: Path) -> None:
     compare(tmp_path, "--vary", "env:SHADE=red,blue", "--", "/usr/bin/env")
     assert {run["observed"][0][1] for run in runs(tmp_path)} == {"red", "blue"}

@@ -593,7 +593,6 @@ BAD: list[tuple[list[str], str, str]] = [
         "one or the other",
     ),
     (["program=a,b", "--", "/bin/true"], "The levels of the factor program", "--program baseline=./old"),
-    (["--", "/bin/true"], "There is nothing to compare", "libc=glibc,musl"),
     (["libc=glibc,musl", "--suite", "libc", "--", "/bin/true"], "--suite chooses among", "Leave --suite out"),
     (["libc=glibc,musl", "--only", "b*", "--", "/bin/true"], "--only chooses among", "Leave --only out"),
     (["libc=glibc,musl", "--metric", "x", "--", "/bin/true"], "is not NAME[UNIT,DIRECTION]=regex", "req/s[1/s,higher]"),

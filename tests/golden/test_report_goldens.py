@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from tests.golden import crossed, latency, reports, servers, synthetic, verdicts
+from tests.golden import alone, crossed, latency, reports, servers, synthetic, verdicts
 
 from swapstone.core.report import export
 from swapstone.core.report.context import ExplanationSummary, Selection
@@ -100,6 +100,11 @@ GOLDENS: dict[str, Callable[[], str]] = {
     "verdicts.html": lambda: reports.as_html(VERDICTS_CONTEXT, VERDICTS),
     "verdicts.csv": lambda: export.to_csv(VERDICTS_CONTEXT, VERDICTS),
     "verdicts-junit.xml": lambda: export.EXPORTS["junit"](VERDICTS_CONTEXT, VERDICTS),
+    "alone-80.txt": lambda: reports.as_text(alone.context(), alone.analysis(), width=80),
+    "alone-100-all.txt": lambda: reports.as_text(
+        alone.context(), alone.analysis(), width=100, selection=Selection(every=True)
+    ),
+    "alone.csv": lambda: export.to_csv(alone.context(), alone.analysis()),
     "published-check-100.txt": lambda: terminal.render(check_output(), terminal.Terminal(width=100)),
 }
 

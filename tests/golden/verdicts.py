@@ -127,10 +127,14 @@ def row(verdict: Verdict, workload: str = "", metric: Metric = synthetic.WALL, *
     )
 
 
+COMPARED = tuple(verdict for verdict in Verdict if verdict is not Verdict.MEASURED)
+"""Those of two variants."""
+
+
 @functools.cache
 def analysis() -> Analysis:
     """Return an analysis with a row of each verdict, a bounded one, a second invalid one, and the caveats of their kinds."""
-    rows = [row(verdict) for verdict in Verdict]
+    rows = [row(verdict) for verdict in COMPARED]
     rows += [row(Verdict.WORSE, "prog-bounded", bounded=True), row(Verdict.INVALID, "prog-carries-too")]
     caveats = (
         Caveat(

@@ -66,6 +66,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "profile": ("profile", "RECORD", "--only", "b_malloc_tiny2"),
     "rerun": ("rerun", "RECORD", "--out", "again"),
     "resume": ("compare", "--resume", "RECORD"),
+    "against": ("compare", "--against", "RECORD", "/bin/true", "--out", "again"),
     "resume study": ("study", "--resume", "STUDY"),
 }
 """The commands, by the name that the table has. RECORD is the hostile record, OTHER and THIRD are whole ones, STUDY has RECORD as a part.

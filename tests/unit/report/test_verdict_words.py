@@ -225,7 +225,7 @@ def test_a_busy_machine_says_to_read_the_time_that_the_rows_prefer(preferred: tu
 def test_a_page_has_a_button_a_class_and_the_runs_of_each_verdict() -> None:
     page = reports.as_html(CONTEXT, verdicts.analysis())
     css = page[: page.index("</style>")]
-    for verdict in Verdict:
+    for verdict in verdicts.COMPARED:
         name = VERDICT_MARKS[verdict].name
         number = 2 if verdict in {Verdict.WORSE, Verdict.INVALID} else 1
         css_class = f"v-{name.replace(' ', '-')}"
@@ -236,7 +236,7 @@ def test_a_page_has_a_button_a_class_and_the_runs_of_each_verdict() -> None:
 
 
 def test_the_sign_beside_a_published_figure() -> None:
-    signs = {verdict: sign(verdicts.row(verdict)) for verdict in Verdict}
+    signs = {verdict: sign(verdicts.row(verdict)) for verdict in verdicts.COMPARED}
     assert {verdict for verdict, found in signs.items() if found == 0} == SAME
     assert {verdict for verdict, found in signs.items() if found == 1} == {Verdict.WORSE, Verdict.CHANGED}
     assert {verdict for verdict, found in signs.items() if found == -1} == {Verdict.BETTER}
@@ -244,7 +244,7 @@ def test_the_sign_beside_a_published_figure() -> None:
 
 ROWS = st.lists(
     st.tuples(
-        st.sampled_from(list(Verdict)),
+        st.sampled_from(verdicts.COMPARED),
         st.sampled_from([synthetic.WALL, synthetic.CPU, synthetic.MAXRSS, COUNT]),
         st.sampled_from([synthetic.MUSL, UCLIBC]),
         st.booleans(),

@@ -227,7 +227,9 @@ def test_an_own_program_is_resolved_as_by_the_command_line(tmp_path: Path, monke
     with pytest.raises(swapstone.UserError, match="--server needs --load-generator"):
         swapstone.compare(swapstone.Program(server="./s {port}"), allocator=["default", "mimalloc"])
     with pytest.raises(swapstone.UserError, match="There is nothing to compare"):
-        swapstone.compare(swapstone.Program(command=["/bin/true"]))
+        swapstone.compare()
+    swapstone.compare(swapstone.Program(command=["/bin/true"]))
+    assert found[-1].alone and found[-1].workloads[0] == ("own", "true")
 
 
 STUDY = """

@@ -50,11 +50,13 @@ from swapstone.core.comparison.rows import (
     size_rows,
 )
 from swapstone.core.comparison.run_table import OK, STATUSES, Runs, RunTable, as_table, metric_names
+from swapstone.core.comparison.session_effect import reference_caveat, with_session_effect
 from swapstone.core.comparison.suite_index import IndexEstimate, index_estimates, indices
 from swapstone.core.comparison.verdicts import TooFew, comparison, smallest_visible, too_few_pairs_reason
 from swapstone.core.model import (
     DIRECTION_RULES,
     FAMILY_CORRECTION,
+    REFERENCE_SUITE,
     REPORT_CORRECTION,
     TAIL_RULES,
     Analysis,
@@ -126,6 +128,8 @@ def error_rates(
     """
     rates = ErrorRates(experiment)
     for row in rows:
+        if row.group[0] == REFERENCE_SUITE:  # it has the level of the others
+            continue
         rates.add(row.family, [None if row.inference is None else row.inference.p_value])
         rates.add(row.tail_family, [None if row.tail is None else row.tail[0]])
     for index in of_indices:
@@ -136,7 +140,9 @@ def error_rates(
 
 
 def fewest_rows(experiment: Experiment) -> int:
-    """Return over how many rows an index must be at least. By the first rules one suffices."""
+    """Return over how many rows an index must be at least. By the first rules one suffices; of two sessions there are none."""
+    if experiment.earlier:
+        return len(experiment.workloads) + 1
     return 2 if experiment.rules >= TAIL_RULES else 1
 
 
@@ -198,6 +204,8 @@ def analyse(
     unit = "replicates" if experiment.virtual else "blocks"
     too_few = functools.partial(too_few_pairs_reason, needed=needed, unit=unit)
     comparisons = _judged(experiment, rows, busy, rates, too_few=too_few, carried=findings.carry_overs)
+    if experiment.earlier:
+        comparisons = with_session_effect(comparisons, experiment.margin)
     noise = noise_of(experiment, table, workloads)
     effects, interactions = judged(
         of_effects, rates=rates, margin=experiment.margin, rules=experiment.rules, too_few=too_few
@@ -211,6 +219,7 @@ def analyse(
         noise=noise,
         caveats=(
             *caveats,
+            *(reference_caveat(comparisons) if experiment.earlier else ()),
             *findings.caveats,
             *caveats_of(experiment, table, rows, comparisons, noise, waits=waits, turns=turns, needed=needed),
             *left_out_caveats(experiment, variants, workloads, candidates_of),
@@ -418,7 +427,7 @@ def is_at_resolution(experiment: Experiment, row: Row, width: float | None) -> b
     if width is None or width <= experiment.margin or experiment.rules < TAIL_RULES:
         return False
     smaller = min(abs(median(values)) for values in (row.before, row.after))
-    base = smaller if row.scale is Scale.RATIO else abs(median(row.before))
+    base = smaller if row.scale is Scale.RATIO else row.level
     return width * base <= row.metric.resolution
 
 
@@ -434,7 +443,13 @@ def _missing_runs(experiment: Experiment, row: Row, rates: ErrorRates) -> int:
     median differs significantly does not matter, so that significance never stops an experiment. Bundled workloads are many, and would
     need several times their usual budget.
     """
-    if experiment.own is None or experiment.virtual or experiment.rules < TAIL_RULES or row.inference is None:
+    if (
+        experiment.own is None
+        or experiment.virtual
+        or experiment.rules < TAIL_RULES
+        or row.inference is None
+        or row.alone
+    ):
         return 0
     if abs(row.inference.estimate()) > row.limit(experiment.margin):
         return missing_for_direction(row, experiment.margin)
@@ -476,5 +491,4 @@ def _half_width(row: Row, rates: ErrorRates) -> float | None:
         return None
     if row.scale is Scale.RATIO:
         return math.expm1(interval.half_width)
-    middle = abs(median(row.before))
-    return interval.half_width / middle if middle > 0 else None
+    return interval.half_width / row.level if row.level > 0 else None

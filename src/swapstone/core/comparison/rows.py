@@ -45,6 +45,7 @@ from swapstone.core.stats import (
     Interval,
     Ints,
     KnownCentre,
+    SampleMedian,
     SignedRank,
     common_level,
     differences,
@@ -74,7 +75,7 @@ class ErrorRates:
 
     With the correction ``report`` all hypotheses about candidates are one family, and all about a copy of the baseline another one. If
     nothing differs, the probability that any of them is rejected is then at most 1 - confidence. With ``family`` each `Family` has that
-    rate for itself.
+    rate for itself. Of two sessions each interval has half of the error: see `swapstone.core.comparison.session_effect`.
 
     Args:
         experiment: gives the correction, and the confidence before it.
@@ -82,7 +83,7 @@ class ErrorRates:
 
     def __init__(self, experiment: Experiment) -> None:
         self._together = experiment.correction == REPORT_CORRECTION
-        self.plain = 1 - experiment.confidence
+        self.plain = (1 - experiment.confidence) / (2 if experiment.earlier else 1)
         self._p_values: dict[Family, list[float]] = {}
         self._levels: dict[Family, float] = {}
 
@@ -162,6 +163,16 @@ class Row(msgspec.Struct, frozen=True, dict=True):
     exactness: Exactness | None = None
 
     @property
+    def alone(self) -> bool:
+        """Return whether it has the values of the only variant, compared with zero."""
+        return self.baseline is self.candidate
+
+    @property
+    def level(self) -> float:
+        """Return the magnitude of the baseline's median, at least one pair; of a row alone, of its own."""
+        return abs(median(self.after if self.alone else self.before))
+
+    @property
     def place(self) -> tuple[Group, str, str]:
         """Return which row it is: group, label of the candidate, name of the metric."""
         return self.group, self.candidate.label, self.metric.name
@@ -187,6 +198,10 @@ class Row(msgspec.Struct, frozen=True, dict=True):
         if self.constant:
             before, after = float(self.before[0]), float(self.after[0])
             return KnownCentre(math.log(after) - math.log(before) if ratio else after - before)
+        if self.alone and self.exactness is not None:
+            return KnownCentre(median(self.after), Interval(float(self.after.min()), float(self.after.max())))
+        if self.alone:
+            return SampleMedian(self.after)
         return (log_ratios if ratio else differences)(self.before, self.after)
 
     @functools.cached_property
@@ -197,7 +212,7 @@ class Row(msgspec.Struct, frozen=True, dict=True):
     @functools.cached_property
     def exact(self) -> ExactEffects | None:
         """Return the effects if they are exact, of at least two pairs."""
-        if self.exactness is None or self.exclusion:
+        if self.exactness is None or self.exclusion or self.alone:
             return None
         return exact_effects(self.exactness, self.metric, self.effects, self.before, self.scale)
 
@@ -243,6 +258,8 @@ class Row(msgspec.Struct, frozen=True, dict=True):
 
     def median_effect(self) -> AverageEffect:
         """Return the ratio of the medians of `before` and `after`, at least one pair, or their difference; interval at `MEDIANS_ALPHA`."""
+        if self.alone and self.inference is not None:
+            return AverageEffect(self.inference.estimate(), self.inference.interval(MEDIANS_ALPHA))
         sides = np.array([self.before, self.after])
         found = median_contrast(sides, AGAINST_BASELINE, MEDIANS_ALPHA, ratio=self.scale is Scale.RATIO)
         return AverageEffect(found.effect, Interval(found.effect, found.effect)) if self.constant else found
@@ -251,7 +268,7 @@ class Row(msgspec.Struct, frozen=True, dict=True):
         """Return the largest effect inside the margin: log(1 + margin), or the margin times the baseline's median."""
         if self.scale is Scale.RATIO:
             return float(np.log1p(margin))
-        return margin * abs(median(self.before))
+        return margin * self.level
 
 
 def scale_of(values: Floats) -> Scale:
@@ -282,6 +299,7 @@ def run_rows(
     exactness_of = exactnesses(experiment, variants, workloads)
     unit = "layouts" if experiment.layouts else "replicates" if experiment.virtual else "runs"
     baseline, *every = variants
+    every = every or [baseline]
     for suite, name in experiment.workloads:
         for load in experiment.loads:
             candidates = every if candidates_of is None else candidates_of.get((suite, name, load), ())
@@ -296,7 +314,9 @@ def run_rows(
                     more = [side.discarded_series(metric.name, blocks) for side in sides]
                     runs = np.append(before, more[0][1]), np.append(after, more[1][1])
                     means = with_discarded(before, *more[0]), with_discarded(after, *more[1])
-                    observed_s = None if experiment.virtual else _observed_s(sides, blocks)
+                    observed_s = (
+                        None if experiment.virtual else _observed_s(sides, blocks, apart=bool(experiment.earlier))
+                    )
                     if experiment.layouts:
                         turns = [layout_of(block, experiment.layouts) for block in blocks.tolist()]
                         means = unit_means(means[0], turns), unit_means(means[1], turns)
@@ -308,7 +328,10 @@ def run_rows(
                         if cycles:
                             means = unit_means(means[0], cycles), unit_means(means[1], cycles)
                         blocks, (before, after) = by_turn(cycles, runs)
-                    null = candidate.copy is not Copy.FIRST
+                    null, enough = candidate.copy is not Copy.FIRST, EXACT_PAIRS if exactness else needed
+                    if candidate is baseline:
+                        before = np.zeros(after.size)
+                        runs, means = ((np.zeros(each.size), each) for _, each in (runs, means))
                     yield Row(
                         group=(suite, name, load),
                         workload=workloads[name],
@@ -319,9 +342,9 @@ def run_rows(
                         blocks=blocks,
                         before=before,
                         after=after,
-                        constant=blocks.size >= (EXACT_PAIRS if exactness else needed)
+                        constant=blocks.size >= enough
                         and all(side.min() == side.max() for side in (before, after, *means)),
-                        exclusion=_exclusion(*sides, metric, blocks),
+                        exclusion=_exclusion(*sides, metric, blocks, alone=candidate is baseline),
                         rules=experiment.rules,
                         runs=runs if current else None,
                         means=means if current else None,
@@ -346,13 +369,14 @@ def size_rows(
         sizes: a program that is missing here gets no rows.
     """
     baseline, *others = variants
-    candidates = [variant for variant in others if variant.copy is Copy.FIRST]
+    candidates = [variant for variant in others if variant.copy is Copy.FIRST] or ([] if others else [baseline])
     for suite, name in experiment.workloads:
         old = sizes.get((suite, name, baseline.label), ())
         for metric, size in old:
             for candidate in candidates:
                 new = {other.name: value for other, value in sizes.get((suite, name, candidate.label), ())}
                 if metric.name in new:
+                    before = 0.0 if candidate is baseline else size
                     yield Row(
                         group=(suite, name, experiment.loads[0]),
                         workload=workloads[name],
@@ -361,7 +385,7 @@ def size_rows(
                         candidate=candidate,
                         null=False,
                         blocks=np.empty(0, dtype=np.int64),
-                        before=np.array([size], dtype=np.float64),
+                        before=np.array([before], dtype=np.float64),
                         after=np.array([new[metric.name]], dtype=np.float64),
                         constant=True,
                         exclusion=None,
@@ -401,22 +425,37 @@ def _paired(baseline: Cell, candidate: Cell, metric: str) -> tuple[Ints, tuple[F
     return blocks, (before[first], after[second])
 
 
-def _observed_s(sides: Sequence[Cell], blocks: Ints) -> float | None:
-    """Return the time from the first start to the last end of the runs of these blocks; None where a start is unknown."""
+def _observed_s(sides: Sequence[Cell], blocks: Ints, *, apart: bool) -> float | None:
+    """Return the time from the first start to the last end of the runs of these blocks; None where a start is unknown.
+
+    Of sides that are apart, which different sessions made, it is that of the side whose runs span less.
+    """
     spans = [span for side in sides if (span := side.span_ns(blocks)) is not None]
     if not spans or min(start for start, _ in spans) <= 0:
         return None
+    if apart:
+        return min(end - start for start, end in spans) / 1e9
     return (max(end for _, end in spans) - min(start for start, _ in spans)) / 1e9
 
 
-def _exclusion(baseline: Cell, candidate: Cell, metric: Metric, blocks: Ints) -> tuple[Verdict, str] | None:
-    """Return the verdict and reason if the two can't be compared: a side is excluded, or there is no pair; else None."""
-    exclusion = baseline.exclusion("baseline") or candidate.exclusion("candidate")
+def _exclusion(
+    baseline: Cell, candidate: Cell, metric: Metric, blocks: Ints, *, alone: bool
+) -> tuple[Verdict, str] | None:
+    """Return the verdict and reason if the two can't be compared: a side is excluded, or there is no pair; else None.
+
+    Args:
+        baseline: its runs.
+        candidate: its runs.
+        metric: what was measured.
+        blocks: that have a pair.
+        alone: whether they are one variant.
+    """
+    exclusion = baseline.exclusion("it" if alone else "baseline") or candidate.exclusion("candidate")
     if exclusion or blocks.size:
         return exclusion
     if np.isin(baseline.blocks, candidate.blocks).any():
-        return Verdict.UNAVAILABLE, f"no pair of runs gave a value of {metric.name}"
-    return Verdict.INCONCLUSIVE, "no complete pair of runs"
+        return Verdict.UNAVAILABLE, "no run gave a value" if alone else f"no pair of runs gave a value of {metric.name}"
+    return Verdict.INCONCLUSIVE, "no run" if alone else "no complete pair of runs"
 
 
 Place = tuple[Group, str, str]

@@ -88,8 +88,12 @@ def comparison(
     inference = row.inference
     effect, interval = (None, None) if inference is None else (inference.estimate(), inference.interval(alpha))
     known = isinstance(inference, KnownCentre)
-    verdict, reason = row.exclusion or verdict_and_reason(
-        inference, alpha, row.limit(margin), row.metric.better, too_few(alpha, row.before.size), exact=row.exact
+    verdict, reason = row.exclusion or (
+        (Verdict.MEASURED, "")
+        if row.alone
+        else verdict_and_reason(
+            inference, alpha, row.limit(margin), row.metric.better, too_few(alpha, row.before.size), exact=row.exact
+        )
     )
     usable = not row.exclusion
     found = Comparison(
@@ -99,9 +103,9 @@ def comparison(
         metric=row.metric,
         baseline=row.baseline,
         candidate=row.candidate,
-        baseline_values=_values(row.before) if usable else (),
+        baseline_values=_values(row.after if row.alone else row.before) if usable else (),
         candidate_values=_values(row.after) if usable else (),
-        scale=row.scale,
+        scale=Scale.VALUE if row.alone else row.scale,
         effect=None if effect is None else _shown(row, effect),
         low=None if interval is None else _shown(row, interval.low),
         high=None if interval is None else _shown(row, interval.high),
@@ -152,12 +156,12 @@ def _with_means(row: Row, found: Comparison, mean: AverageEffect, margin: float,
         mean_high=None if mean.interval is None else mean.interval.high,
         **median_fields(medians),
         tail_p_value=None if row.tail is None else row.tail[0],
-        baseline_runs=summary(row.runs[0]),
+        baseline_runs=summary(row.runs[1 if row.alone else 0]),
         candidate_runs=summary(row.runs[1]),
         rarest_mode=rarest_mode(row.observed_runs),
         observed_s=row.observed_s,
     )
-    if known:
+    if known or row.alone:
         return found
     bound = bounds(row, margin) if found.low is None else None
     if bound is not None:

@@ -26,6 +26,7 @@ from swapstone.core.factors.free_factor import (
     COMMAND_LINE,
     NOT_OBSERVED,
     PROGRAM,
+    SESSION_FACTOR,
     NamedByUser,
     free_factor,
     is_unobserved,
@@ -89,7 +90,7 @@ def find_factor(name: str) -> Factor:
     Raises:
         UserError: there is none; names the nearest.
     """
-    for factor in (*all_factors(), PROGRAM, COMMAND_FACTOR):
+    for factor in (*all_factors(), PROGRAM, COMMAND_FACTOR, SESSION_FACTOR):
         if factor.name == name:
             return factor
     if (free := free_factor(name)) is not None:
@@ -149,6 +150,11 @@ def parse_choice(text: str) -> FactorLevels:
             factor is COMMAND_FACTOR,
             "The levels of the factor command are your command lines.",
             "Write each as one argument: swapstone compare './old --fast' './new --fast'",
+        ),
+        (
+            factor is SESSION_FACTOR,
+            "The levels of the factor session are an earlier session and this one.",
+            "Name the record of the earlier one: swapstone compare --against RECORD ./prog",
         ),
     )
     if free_factor(factor.name) is not None:

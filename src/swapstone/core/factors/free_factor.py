@@ -8,7 +8,7 @@ import re
 import msgspec
 
 from swapstone.core.factors.factor import Evidence, Factor, Level, Recipe, Stage
-from swapstone.core.model import COMMAND, environment_variable, process_file
+from swapstone.core.model import COMMAND, NOW, SESSION, environment_variable, process_file
 from swapstone.core.model.substitution import NAME
 
 COMMAND_LINE = process_file("cmdline")
@@ -137,3 +137,17 @@ class Program(NamedByUser):
 
 
 PROGRAM = Program()
+
+
+class Session(NamedByUser):
+    """Which session made a run. It is no choice of the user: what is measured is measured now."""
+
+    name = SESSION
+    description = "an earlier session and this one: --against RECORD"
+
+    def observe(self, evidence: Evidence) -> str:  # noqa: ARG002 - as other factors
+        """Return the level of every run that is made."""
+        return NOW
+
+
+SESSION_FACTOR = Session()

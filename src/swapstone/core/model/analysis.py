@@ -84,6 +84,7 @@ class Verdict(enum.Enum):
     BETTER_TAIL = "better tail"
     MIXED = "mixed"  # median and mean differ in opposite directions
     INCONCLUSIVE = "inconclusive"
+    MEASURED = "measured"  # there is one variant: its value is stated, and compared with none
     DISTURBED = "disturbed"  # the machine did not give the work the processors that it needs
     INVALID = "invalid"
     UNAVAILABLE = "unavailable"
@@ -99,10 +100,11 @@ class Presence(enum.Enum):
 
 
 class Scale(enum.Enum):
-    """How an effect is expressed: candidate / baseline, or candidate - baseline (where a value is zero)."""
+    """How an effect is expressed: candidate / baseline, or candidate - baseline (where a value is zero); of one variant, its value."""
 
     RATIO = "ratio"
     DIFFERENCE = "difference"
+    VALUE = "value"
 
 
 class CaveatKind(enum.Enum):
@@ -129,6 +131,7 @@ class CaveatKind(enum.Enum):
     WRITES_FILES = "writes-files"
     CHANGED_CONDITIONS = "changed-conditions"
     NOT_MEASURED = "not-measured"
+    OTHER_SESSION = "other-session"
 
 
 class Caveat(FrozenStruct, frozen=True, kw_only=True):
@@ -219,6 +222,9 @@ class Estimate(RunGroup, frozen=True, kw_only=True):
 
 class Comparison(Estimate, frozen=True, kw_only=True):
     """Baseline against candidate on one metric of one workload under one load.
+
+    Of an experiment with one variant, both sides are that variant, the scale is `Scale.VALUE`, and every effect is a value in the metric's
+    unit: `effect` is the median of its runs.
 
     Attributes:
         baseline, candidate: the two variants.

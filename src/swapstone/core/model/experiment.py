@@ -149,6 +149,12 @@ class FactorLevels(FrozenStruct, frozen=True, kw_only=True):
         return f"{self.factor}={','.join(shown_levels(self.levels))}"
 
 
+SESSION, BEFORE, NOW = "session", "before", "now"
+"""The factor of an experiment that compares nothing else, and its levels: runs of an earlier session, and of this one."""
+
+REFERENCE_SUITE = "reference"
+"""Its one workload runs beside a single variant: how much it differs between two sessions bounds the effect of the session itself."""
+
 WALL_CLOCK = "wall"
 """Time of the target, which needs statistics."""
 
@@ -292,6 +298,16 @@ class Experiment(FrozenStruct, frozen=True, kw_only=True):
     def applied_factors(self) -> tuple[FactorLevels, ...]:
         """Return the factors that are varied, then those that are held, which have one level."""
         return (*self.factors, *(FactorLevels(factor=name, levels=(level,)) for name, level in self.held))
+
+    @property
+    def alone(self) -> bool:
+        """Return whether it has one variant: its figures are values, and nothing is compared."""
+        return self.factors == (FactorLevels(factor=SESSION, levels=(NOW,)),)
+
+    @property
+    def earlier(self) -> str:
+        """Return the label of the variant whose runs an earlier session made; empty if there is none."""
+        return f"{SESSION}={BEFORE}" if self.factors == (FactorLevels(factor=SESSION, levels=(BEFORE, NOW)),) else ""
 
     @property
     def unobserved(self) -> tuple[str, ...]:

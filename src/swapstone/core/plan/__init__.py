@@ -79,7 +79,7 @@ def groups(experiment: Experiment) -> tuple[Group, ...]:
 def block(
     experiment: Experiment, index: int, still_open: Iterable[Group], discarded: Mapping[Group, int] | None = None
 ) -> tuple[Trial, ...]:
-    """Return one block: each open group holds each variant once, in random order.
+    """Return one block: each open group holds each variant once, in random order, without one that an earlier session measured.
 
     The variants of one group follow each other directly, so that a pair runs in the same state of the machine. In `BOOT_ORDER` the groups
     of one variant do, in one order for all variants: a boot takes longer than trials, and is what varies. Every order is a function of the
@@ -96,7 +96,7 @@ def block(
     Returns:
         The trials in the order in which they run.
     """
-    labels = [variant.label for variant in variants(experiment)]
+    labels = [variant.label for variant in variants(experiment) if variant.label != experiment.earlier]
     ordered = sorted(still_open, key=lambda group: _rank(experiment.seed, index, *group))
     if experiment.order == BOOT_ORDER:
         booted = sorted(labels, key=lambda label: _rank(experiment.seed, index, "boot", label))

@@ -149,6 +149,8 @@ def decide(
     going = tuple(still_open)
     if due(block, *looks(experiment)):
         going = tuple(group for group in going if not _closed(precisions.get(group), experiment.margin))
+        if experiment.alone and going:  # the reference program is measured beside all
+            going = tuple(still_open)
     each_ns = next_block_ns / len(still_open) if still_open else 0.0
     reason = _reason(experiment, len(going) * each_ns, block, used_ns, any_left=bool(going))
     left_ns = max(0, experiment.budget_ns - used_ns)

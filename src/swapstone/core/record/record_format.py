@@ -209,6 +209,7 @@ class Manifest(FrozenStruct, frozen=True, kw_only=True, rename={"image_differenc
         image_differences: of the baseline's machine image to each other image; empty if there is one machine. ``certificates`` on disk.
         mapped: the files in which the variants of a workload differ, as the runs so far show.
         resident: memory of each variant, where it was observed.
+        earlier: of `--against`, that of the session that made the baseline's runs; its programs are among `artifacts` too. Else None.
     """
 
     machine: tuple[tuple[Name, Text], ...]
@@ -218,6 +219,7 @@ class Manifest(FrozenStruct, frozen=True, kw_only=True, rename={"image_differenc
     image_differences: tuple[ImageDifference, ...] = ()
     mapped: tuple[MappedFile, ...] = ()
     resident: tuple[ResidentMemory, ...] = ()
+    earlier: Manifest | None = None
 
 
 KeptTexts = Annotated[tuple[str, ...], msgspec.Meta(max_length=16)]

@@ -18,14 +18,17 @@ import msgspec
 
 from swapstone.core.model import (
     BALANCED_ORDER,
+    BEFORE,
     BOOT_ORDER,
     CLOCK_SCALES,
     COMMAND,
     CURRENT_RULES,
     FAMILY_CORRECTION,
     MOST_PROCESSORS,
+    NOW,
     RANDOM_ORDER,
     REPORT_CORRECTION,
+    SESSION,
     VIRTUAL_CLOCK,
     WALL_CLOCK,
     Copy,
@@ -211,6 +214,12 @@ def _plan_problem(experiment: Experiment) -> str:
     )
     if any(len(text) > LONGEST_NAME for text in texts):
         return f"a name has more than {LONGEST_NAME} characters"
+    if any(choice.factor == SESSION for choice in factors) and not (
+        experiment.own and (experiment.alone or experiment.earlier)
+    ):
+        return (
+            f"the factor {SESSION} has other levels than {BEFORE} and {NOW}, or is not the only one of an own program"
+        )
     variants = math.prod(len(choice.levels) for choice in factors)
     if variants > MOST_VARIANTS:
         return f"it has {variants} variants, more than the {MOST_VARIANTS} that are read"

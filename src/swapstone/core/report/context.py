@@ -70,6 +70,7 @@ class ReportContext(FrozenStruct, frozen=True, kw_only=True):
         started_unix_ns, finished_unix_ns: start of the first and end of the last trial; 0 where unknown.
         facts: pairs (label, value) about machine, tools and programs, in the order in which they are printed.
         rerun: the command that repeats the experiment.
+        command: the own program as a command line; empty for the bundled workloads.
         published: name of the published study to print beside the results, or empty.
         notes: sentences printed with the caveats.
         version: of swapstone.
@@ -89,6 +90,7 @@ class ReportContext(FrozenStruct, frozen=True, kw_only=True):
     finished_unix_ns: int = 0
     facts: tuple[tuple[str, str], ...] = ()
     rerun: str = ""
+    command: str = ""
     published: str = ""
     notes: tuple[str, ...] = ()
     version: str = ""

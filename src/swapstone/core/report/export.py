@@ -65,6 +65,7 @@ _RESULTS = {
     Verdict.SAME_MEDIAN: ("", "PASS", "pass"),
     Verdict.BETTER_TAIL: ("", "PASS", "pass"),
     Verdict.CHANGED: ("", "DONE", "pass"),
+    Verdict.MEASURED: ("", "DONE", "pass"),
     Verdict.WORSE: ("failure", "FAIL", "fail"),
     Verdict.WORSE_TAIL: ("failure", "FAIL", "fail"),
     Verdict.MIXED: ("skipped", "DONE", "unknown"),

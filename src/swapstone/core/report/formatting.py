@@ -48,7 +48,7 @@ def effect(value: float, comparison: Judged, width: float | None = None) -> str:
     if comparison.scale is Scale.RATIO:
         return ratio(value, width)
     text = quantity(value, comparison.metric.unit, width)
-    return text if value < 0 or text.startswith("0") else f"+{text}"
+    return text if comparison.scale is Scale.VALUE or value < 0 or text.startswith("0") else f"+{text}"
 
 
 def is_exact(comparison: Judged) -> bool:
@@ -80,9 +80,11 @@ def interval(comparison: Judged) -> str:
     """Return a comparison's interval as two bounds with a dash, or an empty text without one. `BOUNDED` marks a range of few pairs."""
     if comparison.low is None or comparison.high is None:
         return ""
-    dash = " to " if comparison.scale is Scale.DIFFERENCE or is_exact(comparison) else "–"  # noqa: RUF001 - a dash between numbers
+    dash = " to " if comparison.scale is not Scale.RATIO or is_exact(comparison) else "–"  # noqa: RUF001 - a dash between numbers
     mark = BOUNDED if isinstance(comparison, Comparison) and comparison.bounded else ""
     low, high = effect(comparison.low, comparison), effect(comparison.high, comparison)
+    if comparison.scale is Scale.VALUE and len({text.partition(" ")[2] for text in (low, high)}) == 1:
+        low, high = low.partition(" ")[0], high.partition(" ")[0]
     return "" if low == high and comparison.exact else f"{low}{dash}{high}{mark}"
 
 

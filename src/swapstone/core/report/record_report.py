@@ -57,6 +57,12 @@ _HOW_TO_READ_EXACT = (
     "floors with one sign in all pairs; a floor is how far the same work may differ. Below margin: so it does, inside the margin. "
     "Equivalent: it is inside the margin in each of these pairs; others may differ.",
 )
+_HOW_TO_READ_VALUES = (
+    "A value is the median of all runs but the warm-up and the discarded ones. Its interval has two of the runs as its ends, and contains "
+    "the true median with {confidence} if runs are independent.",
+    "The reference program ran in turn with it. With --against, a later session measures both again, and a difference counts only beyond "
+    "that of the reference program.",
+)
 _CORRECTIONS = {
     REPORT_CORRECTION: "All rows and indices of this report are one family ({correction}): at most {share} of reports without any "
     "difference contain a mark. Where more rows differ, each needs less evidence, and its interval is narrower.",
@@ -72,7 +78,7 @@ _HOW_TO_READ_CROSSED = (
 _UNKNOWN = "What is not known"
 _NEXT = "What to do next"
 _MOST_COMMANDS = 4
-_NO_LIMITS = ("What is measured: ", "Levels in full: ", "The same work of ", "Memory at the end of ")
+_NO_LIMITS = ("What is measured: ", "Levels in full: ", "The same work of ", "Memory at the end of ", "Output of ")
 """How the notes on an own program's command line and on its equal outputs begin. They limit nothing."""
 
 
@@ -144,6 +150,8 @@ def document_of(context: ReportContext, analysis: Analysis) -> Document:
         kicker=context.experiment.name,
         title="; ".join(
             f"{each.factor}: {', '.join(shown[1:])} against {shown[0]}"
+            if shown[1:]
+            else context.experiment.workloads[0][1]
             for each in context.experiment.factors
             for shown in (shown_levels(each.levels),)
         ),
@@ -219,6 +227,9 @@ def _legend(context: ReportContext, analysis: Analysis) -> Iterator[str]:
     experiment = context.experiment
     if experiment.rules < TAIL_RULES:
         yield from (text.format(correction=analysis.correction) for text in _HOW_TO_READ)
+        return
+    if experiment.alone:
+        yield from (text.format(confidence=formatting.percent(experiment.confidence)) for text in _HOW_TO_READ_VALUES)
         return
     share = formatting.percent(1 - experiment.confidence)
     about = _CORRECTIONS.get(experiment.correction, "").format(correction=analysis.correction, share=share)

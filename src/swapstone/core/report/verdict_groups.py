@@ -36,6 +36,7 @@ COUNTED = (
     ("below margin", (Verdict.BELOW_MARGIN,)),
     ("same", (Verdict.EQUIVALENT,)),
     ("same median", (Verdict.SAME_MEDIAN,)),
+    ("measured", (Verdict.MEASURED,)),
     ("open", (Verdict.MIXED, Verdict.INCONCLUSIVE, *NO_NUMBERS)),
 )
 """Columns that count rows: pairs (heading, verdicts). Each verdict is in one of them."""
@@ -52,6 +53,7 @@ VERDICT_MARKS = {
     Verdict.BETTER_TAIL: Mark("better tail", "B", Tone.GOOD),
     Verdict.MIXED: Mark("mixed", "x", Tone.NEUTRAL),
     Verdict.INCONCLUSIVE: Mark("inconclusive", "?", Tone.NOTE),
+    Verdict.MEASURED: Mark("measured", "v"),
     Verdict.DISTURBED: Mark("disturbed", "d", Tone.WARNING),
     Verdict.INVALID: Mark("invalid", "!", Tone.WARNING),
     Verdict.UNAVAILABLE: Mark("unavailable", "-", Tone.NOTE),

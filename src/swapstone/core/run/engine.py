@@ -443,11 +443,11 @@ class Engine:
         of_baseline = (*key, baseline.label)
         self._first[(*key, run.trial.variant)] = self._why_hopeless(run, output)
         if error := self._first.get(of_baseline):
-            error.finding = Finding.BASELINE
+            error.finding = Finding.NOT_COMPARED if self._experiment.alone else Finding.BASELINE
             raise error
         first = [(*key, variant.label) for variant in others if variant.copy is Copy.FIRST]
         candidates = [self._first.get(each) for each in first if each not in self._prepared.refused]
-        if of_baseline in self._first and all(candidates) and (error := candidates[-1]):
+        if of_baseline in self._first and candidates and all(candidates) and (error := candidates[-1]):
             raise error
 
     def _why_hopeless(self, run: Run, output: bytes) -> NothingComparableError | None:
@@ -455,9 +455,10 @@ class Engine:
         if run.status is Status.OK or not (attempts := self._attempts_without_success(run)):
             return None
         again = f" ({attempts} of {attempts} attempts)" if attempts > 1 else ""
+        where = "" if self._experiment.alone else f" with {run.trial.variant}"
         other = Finding.OTHER_WORK if run.reason.startswith(DID_OTHER_WORK) else Finding.NOT_COMPARED
         return NothingComparableError(
-            f"{run.trial.workload} can't be measured with {run.trial.variant}: {failure_text(run, output, again)}",
+            f"{run.trial.workload} can't be measured{where}: {failure_text(run, output, again)}",
             f"The record has {'these lines too' if CONSOLE in run.reason else 'its whole output'}: {self._writer.path}"
             + (". --ignore-failure lets such runs count." if "it ended with status" in run.reason else ""),
             Finding.FAILS if run.status is Status.FAILED else other,
@@ -510,8 +511,8 @@ class Engine:
         kept = []
         for group in still_open:
             missing = baseline.label if gone(group, baseline.label) else ""
-            if not missing and all(gone(group, label) for label in candidates):
-                missing = candidates[0] if candidates else baseline.label
+            if not missing and candidates and all(gone(group, label) for label in candidates):
+                missing = candidates[0]
             if missing:
                 self._lost[group] = self._why_gone(group, missing)
             else:

@@ -18,7 +18,6 @@ from swapstone.core.artifacts.source_tree import sha256_of
 from swapstone.core.factors import NOT_OBSERVED, Evidence, Recipe, is_root_factor, read_facts
 from swapstone.core.factors.factor import SOURCE_RECIPE
 from swapstone.core.model import (
-    OWN_SUITE,
     Experiment,
     OwnProgram,
     Status,
@@ -64,10 +63,10 @@ def own_recipe(own: OwnProgram) -> Recipe:
     return msgspec.structs.replace(SOURCE_RECIPE, environment=tuple(environment.items()))
 
 
-def new_artifact(workload: str, variant: Variant, layout: int = 0) -> Artifact:
+def new_artifact(suite: str, workload: str, variant: Variant, layout: int = 0) -> Artifact:
     """Return the manifest's entry of a variant's program, whose file is not known yet."""
     return Artifact(
-        suite=OWN_SUITE,
+        suite=suite,
         workload=workload,
         variant=variant.label,
         path="",
@@ -294,12 +293,12 @@ class UserProgram(Subject):
         self, own: OwnProgram, variant: Variant, recipe: Recipe, context: BuildContext
     ) -> tuple[OwnProgram, Artifact]:
         """Return what is started in a root file system, and its artifact, which a part may build; arguments and errors as `started`."""
-        del recipe, context
-        return own, new_artifact(self.workload.name, variant)
+        del recipe
+        return own, new_artifact(context.suite, self.workload.name, variant)
 
     def started(self, own: OwnProgram, variant: Variant, recipe: Recipe, context: BuildContext) -> Program:
         """Return the program as a file of the target; arguments and errors as `build`, `own` as the variant runs it."""
-        artifact = taken(own, new_artifact(self.workload.name, variant))
+        artifact = taken(own, new_artifact(context.suite, self.workload.name, variant))
         return program_file(own, recipe, artifact, own.directory, context.target)
 
     def equalize(self, programs: Mapping[str, Program]) -> dict[str, Program]:

@@ -150,6 +150,7 @@ class Prepared(msgspec.Struct, frozen=True):
             workload that the baseline or every candidate can't run is refused on all of them.
         empty: the programs that are built for their size alone.
         loads: by name, ready to run on the target.
+        earlier: manifest of the session that made the baseline's runs; None if this session makes them.
     """
 
     subjects: Mapping[tuple[str, str], Subject]
@@ -158,6 +159,7 @@ class Prepared(msgspec.Struct, frozen=True):
     refused: Mapping[Key, str]
     empty: tuple[Artifact, ...] = ()
     loads: Mapping[str, Load] = msgspec.field(default_factory=dict)
+    earlier: Manifest | None = None
 
     def load(self, name: str) -> Load:
         """Return a load as it runs on the target."""
@@ -406,10 +408,11 @@ def _built(
     """
     programs: dict[Key, Program] = {}
     refused: dict[Key, str] = {}
-    total, done = len(subjects) * len(variants), 0
+    built = {label: variant for label, variant in variants.items() if label != experiment.earlier}
+    total, done = len(subjects) * len(built), 0
     for (suite, name), subject in subjects.items():
         known = recipes.by_label(subject)
-        for label, variant in variants.items():
+        for label, variant in built.items():
             progress(done, total, f"{name} {label}")
             context = msgspec.structs.replace(
                 every,
@@ -474,7 +477,8 @@ def manifest_of(
     """Return the manifest: what an experiment is made of."""
     programs = [program for program in prepared.programs.values() if program.artifact]
     every = [each for program in programs for each in (program, *program.links)]
-    artifacts = (*(program.artifact for program in every if program.artifact), *prepared.empty)
+    then = prepared.earlier.artifacts if prepared.earlier else ()
+    artifacts = (*then, *(program.artifact for program in every if program.artifact), *prepared.empty)
     return Manifest(
         machine=target.describe().facts(),
         tools=(*builder().tools(programs), *target.tools()),
@@ -483,4 +487,5 @@ def manifest_of(
         image_differences=target.image_differences(),
         mapped=seen.files if seen else (),
         resident=seen.resident if seen else (),
+        earlier=prepared.earlier,
     )

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Iterator
 
 from swapstone.core import workloads
 from swapstone.core.factors import all_factors, is_root_factor
-from swapstone.core.model import Experiment, Metric, UserError, WorkSpec
+from swapstone.core.model import SESSION, Experiment, Metric, UserError, WorkSpec
 from swapstone.core.model.parts import parts_of, provided
-from swapstone.core.record import Description
+from swapstone.core.record import Description, Meta
 from swapstone.core.record.record_format import PlaceFacts, StoredLevel, StoredWork
 from swapstone.core.run.builder import builder
 from swapstone.core.run.variant_program import ProgramRoots
@@ -24,8 +24,12 @@ from swapstone.core.session.server_program import server_notes
 from swapstone.core.targets import driver_of, target_kinds
 
 
-def describe(experiment: Experiment) -> Description:
+def describe(experiment: Experiment, earlier: Meta | None = None) -> Description:
     """Return the description of an experiment.
+
+    Args:
+        experiment: that is described.
+        earlier: header of the record whose runs are the baseline; None for no such record.
 
     Raises:
         UserError: this version of Swapstone has no such workload.
@@ -40,7 +44,11 @@ def describe(experiment: Experiment) -> Description:
         sizes=(*builder().sizes, *_root_sizes(experiment)),
         levels=tuple(_levels(experiment)),
         place=_place(experiment, (metric for work in found.values() for metric in work.metrics)),
-        notes=(*report_notes(experiment), *server_notes(experiment)),
+        notes=(
+            *report_notes(experiment),
+            *server_notes(experiment),
+            *([f"Before: the record {earlier.id} of {earlier.created}."] if earlier else []),
+        ),
         parts=_parts(experiment),
     )
 
@@ -86,10 +94,11 @@ def _place(experiment: Experiment, metrics: Iterable[Metric]) -> PlaceFacts:
     with contextlib.suppress(UserError):  # of a record that someone edited
         driver = driver_of(experiment.target)
     names = {metric.name for metric in metrics}
+    compares = experiment.factors[0].factor != SESSION
     here = not experiment.virtual and "runs_instruments" in kind.offers and not driver
     return PlaceFacts(
         exact=experiment.virtual,
         boots="boots" in kind.offers,
         bare="bare" in kind.offers,
-        explains=any(each.explains(experiment, names, here) for each in explainers()),
+        explains=compares and any(each.explains(experiment, names, here) for each in explainers()),
     )

@@ -26,6 +26,7 @@ from swapstone.core.record import (
     Manifest,
     RecordView,
     RecordWriter,
+    find_record,
     load,
     manifest_differences,
     new_record_path,
@@ -35,25 +36,36 @@ from swapstone.core.run.prepare import Prepared, check_levels, check_machine, ma
 from swapstone.core.run.subject_kinds import subject_of
 from swapstone.core.session.analysis_import import load_analysis
 from swapstone.core.session.caller_environment import fixed_environment_note
+from swapstone.core.session.command_text import command_line
 from swapstone.core.session.description import describe
+from swapstone.core.session.earlier_session import (
+    carry_over,
+    require_same_machine,
+    require_same_reference,
+    with_earlier,
+)
 from swapstone.core.session.machines import open_experiment_target
 from swapstone.core.session.outcome import Interrupted, check_fail_if
 from swapstone.core.session.precision_stop import PrecisionStop, check_budget
 from swapstone.core.session.progress import NO_PROGRESS, Progress
+from swapstone.core.session.record_errors import named_record
 from swapstone.core.session.run_options import DEFAULT_OPTIONS, RunOptions
 from swapstone.core.session.trust import require_own_record, require_trust
 from swapstone.core.targets import AgentStartError, Target, find_target_kind
-from swapstone.core.workloads import own_workload, workloads_of
+from swapstone.core.targets.agent_build import build_reference
+from swapstone.core.workloads import REFERENCE, own_workload, reference_program, workloads_of
 
 STOPPED = SessionEnd("interrupted", "the user stopped it")
 
 
 def check_experiment(experiment: Experiment) -> None:
-    """Check that an experiment can run here, as far as that is known before its target is opened.
+    """Check that an experiment can run here, as far as that is known before its target is opened. Build its reference program.
 
     Raises:
         UserError: it can't.
     """
+    if REFERENCE in experiment.workloads:
+        build_reference(reference_program())
     kind = find_target_kind(experiment.target).opens
     (check_machine if "probes_architecture" in kind.offers else check_levels)(experiment, kind)
 
@@ -113,6 +125,15 @@ def start(
         Interrupted: a signal ended it; the record is sealed.
     """
     check_fail_if(options.fail_if, experiment, lambda: workloads_of(experiment).values())
+    against = load(find_record(options.against)) if options.against else None
+    if against is not None:
+        with named_record(against.path):
+            experiment = with_earlier(against, experiment)
+    elif experiment.earlier:
+        raise UserError(
+            "This record has runs of an earlier session, which can't be made again.",
+            f"Measure once more against that session's record: swapstone compare --against RECORD {command_line(experiment)}",
+        )
     path = out or new_record_path(_title(experiment))
     # Everything that can be wrong with the experiment is checked before the record is created, and if possible before any download.
     check_experiment(experiment)
@@ -126,10 +147,13 @@ def start(
         experiment, note = check_budget(experiment)
         if note:
             progress.note(f"Note: {note}")
+        if against is not None:
+            require_same_reference(against)
+            require_same_machine(against, target.describe().facts())
         notes = subject_of(own_workload(experiment)).notes() if experiment.own else ()
         for line in filter(None, (fixed_environment_note(experiment), *notes)):
             progress.note(line)
-        with RecordWriter.create(path, experiment, describe(experiment)) as writer:
+        with RecordWriter.create(path, experiment, describe(experiment, against.meta if against else None)) as writer:
             ending = STOPPED
             with _sealed_on_error(writer, options), events(experiment, options, progress):
                 prepared = prepare(
@@ -140,7 +164,13 @@ def start(
                     keep_log=writer.keep_log,
                     rebuild=options.rebuild,
                 )
-                ending = _measure(experiment, prepared, target, writer, progress=progress, passes=passes)
+                earlier: tuple[Run, ...] = ()
+                if against is not None:
+                    manifest, earlier = carry_over(against, experiment, writer)
+                    prepared = msgspec.structs.replace(prepared, earlier=manifest)
+                ending = _measure(
+                    experiment, prepared, target, writer, progress=progress, passes=passes, earlier=earlier
+                )
             return _finish(writer, ending)
 
 
@@ -150,7 +180,8 @@ def _title(experiment: Experiment) -> str:
         return experiment.name
     title = " ".join(choice.text for choice in experiment.factors)
     own_name = experiment.own.name if experiment.own else ""
-    title = f"{own_name}-{title}" if own_name and not title.startswith(f"{own_name}=") else title
+    title = "" if experiment.alone else title
+    title = f"{own_name}-{title}".rstrip("-") if own_name and not title.startswith(f"{own_name}=") else title
     clock = f"{experiment.ns_per_instruction}ns" if experiment.ns_per_instruction != 1 else ""
     processors = f"smp{experiment.processors}" if experiment.processors != 1 else ""
     return " ".join(filter(None, (title, experiment.architecture, clock, processors)))
@@ -222,6 +253,8 @@ def resume(
         ending = STOPPED
         with events(experiment, options, progress):
             prepared = prepare(experiment, target, progress.building, progress.note, keep_log=writer.keep_log)
+            then = view.manifest.earlier if view.manifest else None
+            prepared = msgspec.structs.replace(prepared, earlier=then)
             if view.manifest is not None:
                 _check_same(view.manifest, manifest_of(prepared, target, passes), path)
             with _sealed_on_error(writer, options):
@@ -240,6 +273,11 @@ def resume(
 
 
 def _experiment_to_resume(view: RecordView, budget_ns: int | None) -> Experiment:
+    if budget_ns is not None and view.experiment.earlier:
+        raise UserError(
+            f"{view.path} has as many blocks as the earlier session that it compares with: it takes no other budget.",
+            "Leave --budget out.",
+        )
     if budget_ns is not None:
         return msgspec.structs.replace(view.experiment, budget_ns=budget_ns, budget_extends=False, blocks=0)
     # A seal without verdicts: an earlier version, which wrote two seals, was killed between them.

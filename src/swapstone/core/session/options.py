@@ -404,6 +404,15 @@ class Program(Piece):
         default=False,
         metadata=declared("--cpu-bound", _RUNS, "CPU time decides, not elapsed time.", "cpu_bound = true", bool),
     )
+    against: str = attrs.field(
+        default="",
+        metadata=declared(
+            "--against RECORD",
+            _COMMANDS,
+            "Compare one program with an earlier record of it: as many blocks, on the same machine.",
+            complete="records",
+        ),
+    )
 
 
 @attrs.frozen(kw_only=True)

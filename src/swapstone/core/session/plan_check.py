@@ -16,6 +16,7 @@ from swapstone.core.plan import Group
 from swapstone.core.plan.stopping import MadeRuns, StopReason, due, first_block, looks
 from swapstone.core.record import RecordView
 from swapstone.core.session.precision_stop import PrecisionStop
+from swapstone.core.session.two_sessions import by_session
 from swapstone.version import __version__
 
 _EARLY_NS = 2_000_000_000
@@ -31,7 +32,9 @@ def plan_problems(view: RecordView) -> list[str]:
     Raises:
         UserError: this version of Swapstone does not have a workload of the record.
     """
-    return [*_order(view), *_unavailable(view), *_passes(view), *_times(view)]
+    now, *earlier = by_session(view)
+    found = [*_order(now), *_unavailable(now), *_passes(now), *_times(now)]
+    return [*found, *(f"the earlier session: {problem}" for each in earlier for problem in _order(each))]
 
 
 def _order(view: RecordView) -> Iterator[str]:
@@ -139,7 +142,8 @@ class _Replay:
         self.still_open = tuple(
             group
             for group in self.still_open
-            if not self._gone(group, self._baseline) and not all(self._gone(group, each) for each in self._candidates)
+            if not self._gone(group, self._baseline)
+            and not (self._candidates and all(self._gone(group, each) for each in self._candidates))
         )
 
     def _closed(self, number: int, gone: Sequence[Group]) -> str:

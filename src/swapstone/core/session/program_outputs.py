@@ -20,6 +20,7 @@ from swapstone.core.comparison.run_table import EXIT_STATUS, OK, Place, as_table
 from swapstone.core.model import (
     COMMAND,
     DIRECTION_RULES,
+    REFERENCE_SUITE,
     TAIL_RULES,
     Analysis,
     Caveat,
@@ -96,20 +97,23 @@ def output_notes(view: RecordView) -> tuple[str, ...]:
     experiment = view.experiment
     if experiment.own is None or experiment.rules < TAIL_RULES:
         return ()
+    if experiment.alone:
+        return tuple(_outputs_alone(view, experiment.own.output))
     baseline, *others = [variant for variant in variants(experiment) if variant.copy is Copy.FIRST]
     notes = []
     table = as_table(view.runs, ())
     for candidate in others[:_NOTED]:
         clauses = []
         equal = len(experiment.workloads) <= _NOTED
-        for suite, workload in experiment.workloads[:_NOTED]:
+        works = [each for each in experiment.workloads if each[0] != REFERENCE_SUITE]
+        for suite, workload in works[:_NOTED]:
             group = suite, workload, experiment.loads[0]
             relations = agreement(experiment, group, baseline.label, candidate.label, table)
             compared = {each.agreement for name, each in relations.items() if name != EXIT_STATUS}
             found = {each.agreement for each in relations.values()}
             equal &= found <= {*_ALIKE, Agreement.NONE} and not _ALIKE.isdisjoint(compared)
             text = "" if compared == {Agreement.DISCARDED} else agreement_text(relations)  # a caveat has the remedy
-            clauses += [f"{workload}, {text}" if len(experiment.workloads) > 1 else text] if text else []
+            clauses += [f"{workload}, {text}" if len(works) > 1 else text] if text else []
         more = "; ..." if len(experiment.workloads) > _NOTED and clauses else ""
         if clauses:
             which = "same work" if equal else "work"
@@ -117,6 +121,23 @@ def output_notes(view: RecordView) -> tuple[str, ...]:
                 f"The {which} of {candidate.shown_label} against {baseline.shown_label}: {'; '.join(clauses)}{more}."
             )
     return tuple(notes)
+
+
+def _outputs_alone(view: RecordView, hidden: str) -> Iterator[str]:
+    """Yield what each program printed in its first run, and whether all runs printed the same; nothing for a hidden output."""
+    with PrintedOutputs(view) as printed:
+        for suite, workload in view.experiment.workloads[: 0 if hidden else _NOTED]:
+            rows = [row for row in range(len(printed.table)) if printed.table.trial(row).group[:2] == (suite, workload)]
+            rows = [row for row in rows if printed.table.status[row] == OK]
+            digests = {dict(printed.table.run(row).digests).get(STDOUT, "") for row in rows}
+            same = (
+                f"the same in all {len(rows)} runs"
+                if len(digests) == 1
+                else f"one of {len(digests)} in {len(rows)} runs"
+            )
+            if suite != REFERENCE_SUITE and rows:
+                text = printed.read(rows[0]).get(STDOUT, b"")
+                yield f"Output of {workload}: {literal_of(text, 0) if text else 'none'} on standard output, {same}."
 
 
 def _clause(view: RecordView, place: Place, baseline: str, output: str) -> str:
@@ -229,6 +250,8 @@ def memory_notes(view: RecordView) -> tuple[str, ...]:
     order = list(shown)
     every = view.manifest.resident if view.manifest and view.experiment.own else ()
     for each in sorted(every, key=lambda each: order.index(each.variant) if each.variant in order else len(order)):
+        if each.suite == REFERENCE_SUITE:
+            continue
         sizes = f"{each.anonymous >> 10} KiB and {each.files >> 10} KiB"
         found.setdefault(each.workload, []).append(f"{sizes} ({shown.get(each.variant, each.variant)})")
     return tuple(

@@ -21,6 +21,7 @@ from swapstone.core.report.topics.output_parts import NAME, note
 from swapstone.core.session.command_text import command_line
 from swapstone.core.session.explainer import explainers
 from swapstone.core.session.program_outputs import memory_notes, output_notes
+from swapstone.core.session.two_sessions import by_session, session_notes
 from swapstone.core.session.varied_outputs import output_parts
 from swapstone.version import __version__
 
@@ -72,7 +73,7 @@ def context_of(view: RecordView, beside: Path | None = None) -> ReportContext:
         beside: the folder of the report, if the report links to files of the record.
     """
     description = description_of(view.meta, view.experiment)
-    first_ns, last_ns = span_ns(as_table(view.runs, ()))
+    first_ns, last_ns = span_ns(as_table(by_session(view)[0].runs, ()))
     of_parts: list[PartContext] = [read(view, description) for read in provided("context", Callable)]
     parts = output_parts(view)
     manifest = view.manifest
@@ -86,10 +87,12 @@ def context_of(view: RecordView, beside: Path | None = None) -> ReportContext:
         finished_unix_ns=last_ns,
         facts=(*facts, *(fact for each in of_parts for fact in each.facts)),
         rerun=f"swapstone rerun {shlex.quote(utf8_path(view.path))}",
+        command=command_line(view.experiment),
         published=study_with_figures(view.experiment.published),
         notes=(
             *description.notes,
             *level_notes(view.experiment),
+            *session_notes(manifest),
             *(
                 f"Made with the part {part}, which is not installed here: the record can be read, not repeated."
                 for part in missing_parts(description.parts)

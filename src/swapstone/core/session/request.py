@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import math
 import secrets
-import shlex
 from collections.abc import Callable, Iterable, Sequence
 from fnmatch import fnmatchcase
 
@@ -28,9 +27,12 @@ from swapstone.core.model import (
     BOOT_ORDER,
     CURRENT_RULES,
     IDLE,
+    NOW,
     OWN_SUITE,
     RANDOM_ORDER,
+    SESSION,
     VIRTUAL_CLOCK,
+    WALL_CLOCK,
     Experiment,
     FactorLevels,
     OwnProgram,
@@ -47,13 +49,13 @@ from swapstone.core.model.experiment import FEWEST_WAKEUPS, MOST_WAKEUPS, WAKEUP
 from swapstone.core.model.parts import provided
 from swapstone.core.record import require_readable
 from swapstone.core.session.caller_environment import inherited_environment
-from swapstone.core.session.option_table import flag_of
+from swapstone.core.session.option_table import flag_of, given_of
 from swapstone.core.session.option_values import duration_ns
 from swapstone.core.session.options import CONFIDENCES, EXACT_MARGIN, MARGIN, Measuring, Program, Settings, Workloads
 from swapstone.core.session.own_program_request import own_program, program_factor
 from swapstone.core.session.parameters import check_placeholders, parse_free_factors
 from swapstone.core.targets import TargetOptions, clock_of, default_target, find_target_kind, parse_target
-from swapstone.core.workloads import all_suites, find_load, find_suite, own_names, with_wakeups
+from swapstone.core.workloads import REFERENCE, all_suites, find_load, find_suite, own_names, with_wakeups
 
 BUDGET_PER_VARIANT_NS = 60_000_000_000
 """Time for measuring, for each variant."""
@@ -74,10 +76,9 @@ def varied_program(
         The program, or None; and all factors: the command lines or programs first, then the free ones, then `factors`.
 
     Raises:
-        UserError: as `own_program`; or there is nothing to compare.
+        UserError: as `own_program`.
     """
     free = parse_free_factors(request.vary)
-    single = request.commands if len(request.commands) == 1 else ()
     names = {*(choice.factor for choice in factors), *(text.partition("=")[0].strip() for text in held)}
     own = own_program(request, directory, rooted=any(map(is_root_factor, names)))
     named = program_factor(own) if own else ()
@@ -86,14 +87,8 @@ def varied_program(
         (name, values), *rest = own.parameters
         own = msgspec.structs.replace(own, parameters=tuple(rest))
         every = (free_levels(f"{{{name}}}", values),)
-    if single and not every:
-        text = single[0]
-        raise UserError(
-            f"There is only one command, {text!r}, and nothing varies: there is nothing to compare.",
-            f"Add the other command: swapstone compare {shlex.quote(text)} './other'\n"
-            f"or a factor: swapstone compare allocator=default,mimalloc {shlex.quote(text)}\n"
-            f"or values of an argument: swapstone compare {shlex.quote(f'{text} {{N}}')} --parameter N=1,10,100",
-        )
+    if own is not None and not every:
+        every = (FactorLevels(factor=SESSION, levels=(NOW,)),)
     check_placeholders(own, every)
     return own, every
 
@@ -345,11 +340,29 @@ def resolve(request: ExperimentRequest) -> Experiment:
     own = request.own
     if own is not None:
         own = msgspec.structs.replace(own, inherited=inherited_environment(target, clock))
+    alone, given = request.factors[0].factor == SESSION, [flag_of(Measuring, name) for name in given_of(measuring)]
+    refuse(
+        (
+            request.settings.program.against and given,
+            f"--against repeats the plan of its record, with its margin and its number of blocks: it takes no {''.join(given[:1])}.",
+            "Leave it out, or measure both anew.",
+        ),
+        (
+            alone and measuring.null,
+            "--null compares the baseline with a copy of itself, and one program has no baseline.",
+            "Leave --null out. To compare the program with itself: measure it twice, the second time with --against RECORD.",
+        ),
+    )
+    beside = (
+        (REFERENCE,)
+        if alone and clock == WALL_CLOCK and "shares_files" in find_target_kind(target).opens.offers
+        else ()
+    )
     experiment = Experiment(
         name=request.name,
         factors=tuple(request.factors),
         workloads=(
-            tuple((OWN_SUITE, name) for name in own_names(request.own))
+            (*((OWN_SUITE, name) for name in own_names(request.own)), *beside)
             if request.own
             else tuple((suite, work.name) for suite, work in kept)
         ),

@@ -26,6 +26,7 @@ class RunOptions:
         label: which part of a study this is, for displays, e.g. ``part 2 of 4``; else empty.
         trust: whether the commands of a record that is resumed may run though another user or machine made it, or it was edited.
         sharing: the store and the workers of the runs.
+        against: name of the record whose runs are the baseline; empty for none.
     """
 
     rebuild: bool = False
@@ -35,6 +36,7 @@ class RunOptions:
     label: str = ""
     trust: bool = False
     sharing: RunSharing = NO_SHARING
+    against: str = ""
 
 
 DEFAULT_OPTIONS = RunOptions()
@@ -65,4 +67,5 @@ def run_options_of(settings: Settings, fail_if: Sequence[str] = (), *, trust: bo
         fail_if=parse_fail_if(fail_if),
         trust=trust,
         sharing=RunSharing(store=sharing.store or "", executor=sharing.executor or "", recheck=share),
+        against=settings.program.against,
     )

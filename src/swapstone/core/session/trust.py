@@ -79,6 +79,7 @@ _WORDS = {
     "artifacts": "read what the program should have written to",
     "files": "copy into a virtual machine",
     "parameters": "replace the placeholder",
+    "against": "compare with the record",
 }
 
 

@@ -21,7 +21,7 @@ from typing import ClassVar, TypeAlias
 import msgspec
 import numpy as np
 
-from swapstone.core.stats.summary import Floats, Ints
+from swapstone.core.stats.summary import Floats, Ints, median, median_interval
 
 FULL_LIMIT = 256
 """Up to this number of values all sums (33 thousand) are sorted; above, they are counted and selected without storing."""
@@ -287,7 +287,31 @@ class KnownCentre(msgspec.Struct, frozen=True):
         return self.visible
 
 
-Inference: TypeAlias = SignedRank | KnownCentre
+class SampleMedian(msgspec.Struct, frozen=True):
+    """The median of one sample, with the interval of `swapstone.core.stats.summary.median_interval`: nothing is tested.
+
+    Attributes:
+        values: shape (n,), n >= 1, independent, in any order.
+        p_value: none, as there is no hypothesis.
+    """
+
+    values: Floats
+    p_value: ClassVar[None] = None
+
+    def estimate(self) -> float:
+        """Return the median."""
+        return median(self.values)
+
+    def interval(self, alpha: float) -> Interval | None:
+        """Return its interval at 1 - `alpha`; None with too few values."""
+        found = median_interval(self.values.tolist(), 1 - alpha)
+        return found and Interval(*found)
+
+    def smallest_visible(self, alpha: float) -> None:
+        """Return nothing: no change is looked for."""
+
+
+Inference: TypeAlias = SignedRank | KnownCentre | SampleMedian
 
 
 def log_ratios(baseline: Floats, candidate: Floats) -> SignedRank:

@@ -10,6 +10,7 @@ import errno
 import functools
 import hashlib
 import os
+import shutil
 import subprocess
 import tempfile
 from collections.abc import Sequence
@@ -140,6 +141,35 @@ def build_native(name: str, sources: Sequence[Path], directory: Path, command: S
             "Free some space there, or set XDG_CACHE_HOME to a folder that you can write.",
         ) from error
     return built
+
+
+def reference_sources(top: Path | None = None) -> tuple[Path, ...]:
+    """Return the C file and the header of the reference program.
+
+    Args:
+        top: as of `agent_sources`.
+    """
+    native = (top or share_dir()) / "native"
+    return native / "reference" / "reference.c", native / "port" / "arch.h"
+
+
+def build_reference(program: Path) -> None:
+    """Compile the reference program, unless it is there: one that is there is kept, so that every session measures the same file.
+
+    Args:
+        program: its path.
+
+    Raises:
+        UserError: as `build_agent`.
+    """
+    if not (os.access(program, os.X_OK) and is_whole(program)):
+        command = (os.environ.get("CC") or "cc", *FREESTANDING)
+        built = build_native(program.name, reference_sources(), cache_dir() / "agents", command)
+        program.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(_mark_of(program), _mark_of(built).read_bytes())
+        with tempfile.TemporaryDirectory(dir=program.parent) as work:
+            Path(shutil.copy(built, work)).replace(program)
+    mark_used(program.parent)
 
 
 def sha256_of(program: Path) -> str:

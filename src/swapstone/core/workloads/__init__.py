@@ -3,9 +3,16 @@
 
 from __future__ import annotations
 
-from swapstone.core.model import OWN_SUITE, Experiment, Suite, Workload, find_named
+from swapstone.core.model import OWN_SUITE, REFERENCE_SUITE, Experiment, Suite, Workload, find_named
 from swapstone.core.workloads.loads import LOADS, find_load
-from swapstone.core.workloads.own_workload import own_names, own_samples, own_workload
+from swapstone.core.workloads.own_workload import (
+    REFERENCE,
+    own_names,
+    own_samples,
+    own_workload,
+    reference_program,
+    reference_workload,
+)
 from swapstone.core.workloads.printed_numbers import METRIC_EXAMPLE, parse_metric, undirected
 from swapstone.core.workloads.server_metrics import server_samples
 from swapstone.core.workloads.shared_machine_loads import filled_load, programs_of, shared_machine_load
@@ -14,6 +21,7 @@ from swapstone.core.workloads.suites import all_suites
 __all__ = [
     "LOADS",
     "METRIC_EXAMPLE",
+    "REFERENCE",
     "all_suites",
     "filled_load",
     "find_load",
@@ -24,6 +32,7 @@ __all__ = [
     "own_workload",
     "parse_metric",
     "programs_of",
+    "reference_program",
     "server_samples",
     "shared_machine_load",
     "undirected",
@@ -62,10 +71,11 @@ def workloads_of(experiment: Experiment, *, installed: bool = False) -> dict[tup
     Raises:
         UserError: this version of Swapstone has no such workload.
     """
+    made = {OWN_SUITE: own_workload, REFERENCE_SUITE: lambda experiment, _name: reference_workload(experiment)}
     found = {
-        (suite, name): own_workload(experiment, name) if suite == OWN_SUITE else find_workload(suite, name)
+        (suite, name): made[suite](experiment, name) if suite in made else find_workload(suite, name)
         for suite, name in experiment.workloads
-        if not installed or suite == OWN_SUITE or any(each.name == suite for each in all_suites())
+        if not installed or suite in made or any(each.name == suite for each in all_suites())
     }
     count = experiment.wakeups
     return {place: with_wakeups(each, count) for place, each in found.items()} if count else found

@@ -4,15 +4,19 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import itertools
+import os
 import shlex
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TypeAlias
 
 import msgspec
 
 from swapstone.core.model import (
     OWN_SUITE,
+    REFERENCE_SUITE,
     UNKNOWN_THREADS,
     Cpus,
     Experiment,
@@ -25,6 +29,7 @@ from swapstone.core.model import (
     Workload,
     filled_text,
 )
+from swapstone.core.model.directories import cache_dir, share_dir
 from swapstone.core.model.executed_counts import COUNT_METRICS
 from swapstone.core.workloads.load_generators import check_reader
 from swapstone.core.workloads.metrics import EXIT_STATUS, PROCESS_METRICS, process_samples
@@ -148,3 +153,34 @@ def own_samples(
     if own.ignore_failure:
         samples.append(Sample(metric=EXIT_STATUS.name, values=(float(status),)))
     return (*samples, *printed_samples(own, stdout, stderr))
+
+
+SOURCE = "native/reference/reference.c"
+FILE = "swapstone-reference"
+
+REFERENCE = (REFERENCE_SUITE, FILE)
+"""Suite and name of its workload, which no program of a user is likely to have."""
+
+
+@functools.cache
+def reference_program() -> Path:
+    """Return where the program is, or is built once: by the digest of its source, so that another compiler does not change it."""
+    carried = share_dir() / "agents" / os.uname().machine / FILE
+    if os.access(carried, os.X_OK):
+        return carried
+    digest = hashlib.sha256((share_dir() / SOURCE).read_bytes()).hexdigest()[:16]
+    return cache_dir() / "agents" / f"reference-{digest}" / FILE
+
+
+def reference_workload(experiment: Experiment) -> Workload:
+    """Return the workload of the reference program: run and read as the experiment's own program is.
+
+    Raises:
+        UserError: the experiment has no own program.
+    """
+    if experiment.own is None:
+        raise UserError(f"The experiment {experiment.name} has a reference program and no own program.")
+    shared = {name: getattr(experiment.own, name) for name in ("inherited", "cpus", "waits", "timeout_ms")}
+    own = OwnProgram(name=REFERENCE[1], arguments=(str(reference_program()),), directory="/", **shared)
+    work = own_workload(msgspec.structs.replace(experiment, own=own))
+    return msgspec.structs.replace(work, description="the reference program: equal work in every session")

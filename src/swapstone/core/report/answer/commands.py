@@ -56,14 +56,14 @@ def longer_command(context: ReportContext, rows: Sequence[Comparison]) -> str:
         rows: undecided.
 
     Returns:
-        Empty where the largest number of blocks is reached, so that more time would not help.
+        Empty where more time would not help: the largest number of blocks is reached, or an earlier session made half of the runs.
     """
     experiment = context.experiment
     works = {work.name: work for _, work in context.workloads}
     described = all(name in works for _, name in experiment.workloads)
     needed = 1.25 * interval_pairs(experiment, variants(experiment), works) if described else 0
     factors = [_factor(row, experiment.margin, needed) for row in rows if len(row.baseline_values) < _MOST_PAIRS]
-    if not factors:
+    if not factors or experiment.earlier:
         return ""
     took_ns = max(context.finished_unix_ns - context.started_unix_ns, 0)
     used_ns = took_ns if experiment.blocks and took_ns else experiment.budget_ns

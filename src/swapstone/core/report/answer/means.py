@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from swapstone.core.model import (
     OWN_SUITE,
+    REFERENCE_SUITE,
     WITHOUT_DIRECTION,
     Analysis,
     Comparison,
@@ -360,6 +361,8 @@ def _in_prose(factor: str, level: str) -> str:
 def places_of(analysis: Analysis, asked: Sequence[str] = ()) -> tuple[Place, ...]:
     """Return the places of an analysis, in its order, without copies of the baseline. Those without rows to read first come last.
 
+    The reference program has none: it is what others are judged by.
+
     Args:
         analysis: of a record.
         asked: metrics that the user asked for.
@@ -378,6 +381,7 @@ def places_of(analysis: Analysis, asked: Sequence[str] = ()) -> tuple[Place, ...
             means=means_of(rows, indices.get((suite, load, candidate), ()), asked),
         )
         for (suite, load, baseline, candidate), rows in found.items()
+        if suite != REFERENCE_SUITE
     ]
     return tuple(sorted(places, key=lambda place: not place.leads))
 

@@ -24,6 +24,7 @@ from swapstone.core.report.answer.means import (
 )
 from swapstone.core.report.context import ReportContext
 from swapstone.core.report.document import Block, Item
+from swapstone.core.report.topics import measurements
 from swapstone.core.report.topics.factorial_tables import is_crossed
 from swapstone.core.report.variant_values import grouped
 from swapstone.core.report.verdict_groups import DECIDED, MEDIAN_DIFFERS, NO_NUMBERS, SAME_CENTRE
@@ -38,6 +39,8 @@ def answer(context: ReportContext, analysis: Analysis) -> Answer | None:
     """Return the answer of comparisons; None of a record without any, or of crossed factors."""
     if not analysis.comparisons or is_crossed(analysis):
         return None
+    if context.experiment.alone:
+        return measurements.answer(context, analysis)
     places = places_of(analysis, context.asked)
     return ratio_answer(context, places, claims_of(places, context.experiment.margin))
 

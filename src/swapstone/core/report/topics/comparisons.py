@@ -34,7 +34,7 @@ from swapstone.core.report.document import (
     Table,
     Tone,
 )
-from swapstone.core.report.topics import sentences
+from swapstone.core.report.topics import measurements, sentences
 from swapstone.core.report.topics.comparison_answer import answer
 from swapstone.core.report.topics.comparison_groups import (
     Agreement,
@@ -56,6 +56,8 @@ def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
     """Return one section per suite, load and candidate; of crossed factors they are folded away."""
     if not analysis.comparisons:
         return (Section(title="Comparisons", blocks=(Paragraph("There is nothing to compare in this record."),)),)
+    if context.experiment.alone:
+        return measurements.sections(context, analysis)
     crossed = is_crossed(analysis)
     found = []
     for group in comparison_groups(context, analysis):

@@ -59,7 +59,7 @@ def effort(context: ReportContext, analysis: Analysis) -> str:
     shared = f" All variants have {formatting.safe(held)}." if held else ""
     seal = f" Seal {context.seal_digest[:SHORT_DIGEST]}." if context.seal_digest else ""
     rate = ""
-    if context.experiment.correction == REPORT_CORRECTION:
+    if context.experiment.correction == REPORT_CORRECTION and not context.experiment.alone:
         share = formatting.percent(1 - context.experiment.confidence)
         rate = f": at most {share} of reports without any difference contain a mark"
     return f"{text}. Margin {margin}, confidence {confidence}{rate}.{shared}{seal}"

@@ -298,7 +298,7 @@ class OwnProgramBuild:
         *,
         layout: int = 0,
     ) -> Program:
-        artifact = new_artifact(workload, variant, layout)
+        artifact = new_artifact(context.suite, workload, variant, layout)
         if own.build:
             artifact, folder = self._built(own, variant, recipe, context, artifact)
         else:
