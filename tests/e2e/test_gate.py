@@ -4,18 +4,19 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
-import yaml
 
+from swapstone.core.model.directories import cache_dir
+from swapstone.core.record import load
+from swapstone.parts.cluster.content_store import RUNS, ContentStore, get_run, put_run
 from swapstone.parts.gate.gate_file import decode_gate
 from tests.contract.vm_images import need_emulator
-from tests.e2e.cli import environment, swapstone
+from tests.e2e.cli import swapstone
 from tests.programs import require
 from tests.unit.gate.repositories import SmallRepository
 
@@ -26,14 +27,18 @@ def small(tmp_path: Path) -> SmallRepository:
     return SmallRepository(tmp_path / "small")
 
 
-def gate(small: SmallRepository, *arguments: str, expect: int, **variables: str) -> dict[str, Any]:
+def gate(
+    small: SmallRepository, *arguments: str, expect: int | frozenset[int], out: str = "gate", **variables: str
+) -> dict[str, Any]:
     """Run a gate, and return its JSON."""
-    out = small.folder.parent / "gate.json"
+    file = small.folder.parent / f"{out}.json"
     forge = dict.fromkeys(("GITHUB_EVENT_NAME", "GITHUB_REF", "CI_MERGE_REQUEST_EVENT_TYPE"), "")
     state = {"XDG_STATE_HOME": str(small.folder.parent / "state"), "GIT_CEILING_DIRECTORIES": ""}
-    done = swapstone(small.folder, "gate", "--json", str(out), *arguments, expect=expect, **forge, **state, **variables)
-    found: dict[str, Any] = json.loads(out.read_text())
-    assert found["format"] == "swapstone-gate-result" and found["status"] == expect
+    done = swapstone(
+        small.folder, "gate", "--json", str(file), *arguments, expect=expect, **forge, **state, **variables
+    )
+    found: dict[str, Any] = json.loads(file.read_text())
+    assert found["format"] == "swapstone-gate-result" and found["status"] == done.returncode
     assert found["answer"].split() == done.stdout.split()[: len(found["answer"].split())]
     return found
 
@@ -170,47 +175,143 @@ def test_rows_that_vanish_or_are_redefined(small: SmallRepository) -> None:
     ]
 
 
-ACTION = Path(__file__).parents[2] / "src/swapstone/parts/gate/action.yml"
+@pytest.mark.slow
+def test_a_run_with_another_name(small: SmallRepository) -> None:
+    """The old name is gone, and what is measured under the new one is no pass of it."""
+    need_emulator("x86_64")
+    small.edit("swapstone.toml", "[run.small]", "[run.tiny]")
+    found = gate(small, "--trust", expect=4)
+    assert "small is gone from the head's file" in found["answer"]
+    assert [name for name, _ in found["records"]] == ["tiny"]
 
 
-@pytest.mark.parametrize(("event", "status"), [("pull_request", 0), ("pull_request_target", 2)])
-def test_the_steps_of_the_action(small: SmallRepository, tmp_path: Path, event: str, status: int) -> None:
-    """As a forge runs them for a fork: a shallow clone of the merge commit, and no secret."""
-    require("bash")
-    small.commit(README="other")
+@pytest.mark.slow
+def test_sizes_alone_are_no_pass(small: SmallRepository) -> None:
+    """All runs are new, and the base can't run any: only the sizes of both sides are compared."""
+    need_emulator("x86_64")
     small.git("checkout", "-q", "main")
-    small.commit(news="1")
-    small.git("merge", "-q", "--no-ff", "-m", "merge", "topic")
-    clone, tools = tmp_path / "clone", tmp_path / "tools"
-    small.git("clone", "-q", "--depth", "2", f"file://{small.folder}", str(clone))
-    tools.mkdir()
-    (tools / "swapstone").write_text(f'#!/bin/sh\nexec {sys.executable} -m swapstone "$@"\n')
-    (tools / "swapstone").chmod(0o755)
-    steps = yaml.safe_load(ACTION.read_text())["runs"]["steps"]
-    variables = {
-        "GITHUB_EVENT_NAME": event,
-        "GITHUB_REF": "refs/pull/7/merge",
-        "GITHUB_SHA": small.git("rev-parse", "main"),
-        "GITHUB_STEP_SUMMARY": str(tmp_path / "summary.md"),
-        "RUNNER_TEMP": str(tmp_path),
-        "ARGUMENTS": "--report-only",
-        "PATH": f"{tools}:{os.environ['PATH']}",
-    }
-    script = [step["run"] for step in steps if "run" in step]
-    assert len(script) == 1 and "secrets" not in ACTION.read_text()
-    done = subprocess.run(
-        ["bash", "-e", "-c", script[0]],
-        cwd=clone,
-        env=environment(tmp_path, **variables),
-        capture_output=True,
-        text=True,
-        check=False,
+    text = (small.folder / "swapstone.toml").read_text()
+    small.git("rm", "-q", "swapstone.toml")
+    small.edit("main.c", "return 0;", "__builtin_trap();")
+    small.git("checkout", "-q", "-B", "topic")
+    small.write(**{"swapstone.toml": text})
+    small.edit("main.c", "__builtin_trap();", "return 0;")
+    found = gate(small, "--trust", expect=4)
+    assert "no row of a run" in found["answer"] and {row["metric"] for row in found["rows"]} == {"size"}
+    assert any("small is new here, and not counted" in note for note in found["notes"])
+
+
+@pytest.mark.slow
+def test_another_compiler_option_is_no_edit_of_the_function(small: SmallRepository) -> None:
+    need_emulator("x86_64")
+    small.edit("Makefile", "-O1", "-O0")
+    found = gate(small, "--trust", "--annotations", str(small.folder.parent / "annotations"), expect=3)
+    causes = {each["function"]: each for each in found["causes"]}
+    assert (causes["work"]["source"], causes["work"]["edited"]) == ("work.c", False) and causes["work"]["line"] > 1
+    assert len((small.folder.parent / "annotations").read_text().splitlines()) == 1, "no function is edited"
+    (_, record), *_ = found["records"]
+    state = str(small.folder.parent / "state")  # now with the call paths that the gate left out
+    swapstone(small.folder, "profile", record, "--instructions", XDG_STATE_HOME=state)
+    assert list(Path(record).rglob("instructions-*"))
+
+
+def runs_of_base(found: dict[str, Any]) -> list[str]:
+    """Return the names of the base's runs."""
+    (_, path), *_ = found["records"]
+    return [run.name for run in load(Path(path)).runs if "command=base" in run.trial.variant and run.name]
+
+
+@pytest.mark.slow
+def test_a_forged_run_of_the_base(small: SmallRepository, tmp_path: Path) -> None:
+    """Who can write to the store gives the base's runs 1 % more instructions, with the right digest: the head would pass."""
+    need_emulator("x86_64")
+    small.edit("work.c", "i < turns", "i < turns + turns / 100")
+    store = ContentStore(str(tmp_path / "store"))
+    shared = ("--store", str(tmp_path / "store"))
+    names = runs_of_base(gate(small, "--trust", *shared, expect=3))
+    assert len(names) == 2
+    for name in names:
+        run = get_run(store, name)
+        assert run is not None
+        forged = {**dict(run.counts), "user_instructions": round(dict(run.counts)["user_instructions"] * 1.02)}
+        put_run(store, name, msgspec.structs.replace(run, counts=tuple(forged.items())))
+        (cache_dir() / "runs" / name).unlink()
+    found = gate(small, *shared, expect=4)
+    assert "a stored run of the base is not the one that this machine makes" in found["answer"]
+    (entry,) = {each["entry"] for each in found["findings"]}
+    assert entry in names and any(f"rm -f {cache_dir()}/runs/{entry}" in note for note in found["notes"])
+    assert not [row for row in found["rows"] if row["run"] == "small"], "no row of a forged run is judged"
+    assert "instructions" in gate(small, *shared, "--no-cache", expect=3)["answer"]
+    for name in names:
+        store.remove(RUNS, name)
+        (cache_dir() / "runs" / name).unlink()
+    assert "instructions" in gate(small, *shared, expect=3)["answer"]
+
+
+@pytest.mark.slow
+def test_two_gates_in_one_store(small: SmallRepository, tmp_path: Path) -> None:
+    """Both at once are right. A later one finds a base of which a job that was cancelled left one run."""
+    need_emulator("x86_64")
+    other = SmallRepository(tmp_path / "other")
+    small.edit("work.c", "i < turns", "i < turns + turns / 100")
+    other.edit("work.c", "i < turns", "i < turns + turns / 50")
+    shared = ("--trust", "--store", str(tmp_path / "store"))
+    own = {"PYTHONNOUSERSITE": "1"}  # processes of their own, and no forks of one server
+    with ThreadPoolExecutor() as pool:
+        asked = [
+            pool.submit(gate, each, *shared, expect=3, out=name, **own) for name, each in (("a", small), ("b", other))
+        ]
+        first, second = (each.result() for each in asked)
+    rows = [
+        {row["metric"]: row["difference"] for row in found["rows"] if row["state"] == "worse"}
+        for found in (first, second)
+    ]
+    assert rows[1]["own_code"] == pytest.approx(2 * rows[0]["own_code"], rel=0.01)
+    name = runs_of_base(first)[0]
+    ContentStore(str(tmp_path / "store")).remove(RUNS, name)
+    (cache_dir() / "runs" / name).unlink()
+    again = gate(small, *shared, expect=3)
+    assert again["rows"] == first["rows"]
+
+
+@pytest.mark.slow
+def test_elapsed_time_only_where_it_is_written(small: SmallRepository) -> None:
+    """Three times the work. Beside other work the runs may be disturbed, which is no pass."""
+    small.edit(
+        "swapstone.toml",
+        'fail = { instructions = "0.2%", own_code = "0.5%", syscalls = "0"',
+        'clock = "wall"\nfail = { time = "50%"',
     )
-    assert done.returncode == status, done.stderr
-    if status:
-        assert "a token that can write" in done.stderr and not (tmp_path / "summary.md").exists()
-    else:
-        assert "**Nothing is measured, because nothing can differ" in (tmp_path / "summary.md").read_text()
+    small.edit("swapstone.toml", "[run.small]", '[run.small]\nbudget = "5s"')
+    small.commit(**{"bench/small": "60000000\n"})
+    small.git("branch", "-q", "-f", "main")
+    small.edit("main.c", "work(turns)", "(work(turns) + work(turns + 1) + work(turns + 2))")
+    found = gate(small, "--trust", expect=frozenset({3, 4}))
+    if found["status"] == 3:
+        (row,) = [row for row in found["rows"] if row["run"] == "small"]
+        assert (row["metric"], row["unit"], row["limit"], row["state"]) == ("time", "ns", "50%", "worse")
+        assert row["head"] > 2 * row["base"] and not found["causes"]
+
+
+@pytest.mark.parametrize(
+    ("recipe", "text"),
+    [
+        (
+            "mkdir lib && cc -shared -fPIC -o lib/libwork.so work.c && cc -o prog main.c -Llib -lwork -Wl,-rpath,$(CURDIR)/lib",
+            "prog searches its libraries in tree, the folder of the build",
+        ),
+        (
+            "printf '#! /bin/sh\\n\\n# prog - temporary wrapper script for .libs/prog\\n' >prog && chmod +x prog",
+            "prog is a wrapper script of libtool: configure with --disable-shared",
+        ),
+    ],
+)
+def test_a_program_that_only_runs_in_the_folder_of_its_build(small: SmallRepository, recipe: str, text: str) -> None:
+    small.commit(Makefile=f"prog: main.c\n\t{recipe}\n")
+    assert text in gate(small, "--trust", expect=3)["answer"]
+    small.git("branch", "-q", "-f", "main")
+    small.edit("work.c", "turns", "turns_")
+    assert text in gate(small, expect=4)["answer"]
 
 
 MAIN_C = '#include <stdio.h>\nint main(int argc, char **argv) { printf("%d\\n", argc); return argc > 1 ? 1 : 0; }\n'

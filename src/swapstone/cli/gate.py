@@ -20,7 +20,7 @@ from swapstone.core.session.options import settings_from, typed
 from swapstone.core.session.run_options import run_options_of
 from swapstone.exit_status import ExitStatus
 from swapstone.parts.gate.gate import Change, GateOptions, run_gate
-from swapstone.parts.gate.gate_report import document_of, to_json, to_markdown
+from swapstone.parts.gate.gate_report import document_of, to_annotations, to_json, to_junit, to_markdown
 
 
 @click.command()
@@ -35,6 +35,8 @@ from swapstone.parts.gate.gate_report import document_of, to_json, to_markdown
 @click.option("--report-only", is_flag=True, help="End with 0 where the head is worse; without a result still with 4.")
 @click.option("--markdown", metavar="FILE", help="Also write the answer as Markdown.")
 @click.option("--json", "json_file", metavar="FILE", help="Also write the answer as JSON.")
+@click.option("--junit", metavar="FILE", help="Also write each row as a test case of JUnit XML.")
+@click.option("--annotations", metavar="FILE", help="Also write workflow commands of GitHub for the functions edited.")
 @click.option("--trust", is_flag=True, help="Build and run this repository's code, now and later.")
 @declared(
     *("budget", "no_cache", "guest_timeout", "store"),
@@ -48,6 +50,8 @@ def gate_command(
     report_only: bool,
     markdown: str | None,
     json_file: str | None,
+    junit: str | None,
+    annotations: str | None,
     trust: bool,
     **options: Any,  # noqa: ANN401 - as click passes them
 ) -> int:
@@ -76,7 +80,8 @@ def gate_command(
         return ExitStatus.SUCCESS
     how = GateOptions(trust=trust, budget_s=duration_seconds(made.measuring.budget), run=run_options_of(made))
     result = run_gate(change, how, display())
-    for path, make in ((markdown, to_markdown), (json_file, to_json)):
+    files = ((markdown, to_markdown), (json_file, to_json), (junit, to_junit), (annotations, to_annotations))
+    for path, make in files:
         if path:
             write_whole(Path(path), make(result).encode())
     print_document(document_of(result), every=True)

@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from swapstone.core.model import UserError
+from swapstone.core.targets.agent_build import agent_sources
 from swapstone.parts.gate.gate_file import UNITS, data_paths, decode_gate, parse_limit
 
 WHOLE = """\
@@ -58,7 +61,11 @@ def test_a_whole_file() -> None:
         ("{jobs}", "{cc}", 1, "its only placeholder is {jobs}"),
         ("{data}/text.gz", "{data}/{other}", 11, "its only placeholder is {data}"),
         ('"10s"', '"10 s x"', 13, "is not a duration"),
-        ('build = "', 'clock = "wall"\nbuild = "', 1, "clock: Invalid enum value 'wall'"),
+        ('build = "', 'clock = "sun"\nbuild = "', 1, "'sun' is none of wall, virtual"),
+        ('build = "', 'clock = "wall"\nbuild = "', 6, "instructions is not measured on this clock: time, size are"),
+        ('syscalls = "0"', 'time = "5%"', 5, "time is not measured on this clock: instructions, own_code,"),
+        ('syscalls = "0"', 'time = "5"', 5, "'5' is no limit of time, which is a share"),
+        ('timeout = "10s"', "hold = 3", 13, "hold"),
         ('programs = ["minigzip64"]', 'programs = ["../minigzip64"]', 2, "no path below"),
         ("./minigzip64 -6", "./other -6", 8, "./other is not among the programs"),
         ("./minigzip64 -6", "./minigzip64 '", 8, "its quotes do not match"),
@@ -94,7 +101,18 @@ def test_limits() -> None:
     assert parse_limit("instructions", "1%|30").of(500.0) == 5.0
     assert parse_limit("size", "2KiB").of(1.0) == 2048.0
     assert parse_limit("syscalls", "0").of(500.0) == 0.0
-    assert set(UNITS.values()) == {"1", "B"}
+    assert set(UNITS.values()) == {"1", "B", "ns"}
     for text in ("", "-1%", "1%%", "1 TiB", "1%|", "1e3"):
         with pytest.raises(ValueError, match="no limit"):
             parse_limit("memory", text)
+
+
+def test_the_gate_of_this_repository_builds_the_agent_from_all_its_sources() -> None:
+    top = Path(__file__).parents[3]
+    file = decode_gate((top / "swapstone.toml").read_bytes())
+    words = file.build.split()
+    named = {path for word in words for path in top.glob(word) if word.startswith("native/") and word.endswith(".c")}
+    agent = {path for path in agent_sources(top) if path.suffix == ".c"}
+    assert agent <= named and {path.name for path in named - agent} == {"harness.c"}
+    assert all((top / path).is_dir() for path in (*file.paths, file.data))
+    assert {run.command.split()[0].removeprefix("./") for run in file.run.values()} == set(file.programs)

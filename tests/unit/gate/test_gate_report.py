@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import re
+import xml.etree.ElementTree as ET
 
 import msgspec
 import pytest
@@ -9,8 +10,8 @@ import pytest
 from swapstone.core.report.render import find_renderer
 from swapstone.exit_status import ExitStatus, Finding
 from swapstone.parts.gate.gate_file import decode_gate, parse_limit
-from swapstone.parts.gate.gate_report import document_of, to_json, to_markdown
-from swapstone.parts.gate.gate_result import Cause, GateResult, Row, finding_of_run
+from swapstone.parts.gate.gate_report import document_of, to_annotations, to_json, to_junit, to_markdown
+from swapstone.parts.gate.gate_result import Cause, GateResult, Row, RunFinding, finding_of_run
 from swapstone.parts.gate.measured_runs import judged_row
 from tests.json_schema import check_printed
 from tests.unit.gate.test_gate_file import WHOLE
@@ -36,7 +37,15 @@ RESULT = GateResult(
     rows=(ROW,),
     findings=(finding_of_run("inflate", Finding.FAILS, "it was killed.\n--- \x1b[2J"),),
     causes=(
-        Cause(run="deflate", function="work", object="[program]", difference=20000.0, source="work.c", edited=True),
+        Cause(
+            run="deflate",
+            function="work",
+            object="[program]",
+            difference=20000.0,
+            source="work.c",
+            edited=True,
+            line=7,
+        ),
         Cause(
             run="deflate", function="more\x1b[2J", object="[program]", difference=300.0, source="more.c", edited=False
         ),
@@ -87,3 +96,48 @@ def test_a_row_is_judged_by_its_limit_and_its_floor(
 ) -> None:
     parsed = parse_limit("faults", limit) if limit else None
     assert judged_row("small", "faults", (before, after), parsed, floor=floor).state == state
+
+
+def test_annotations_are_whole_lines_whatever_they_name() -> None:
+    """A name with characters of a workflow command ends neither the command nor a property of it."""
+    hostile = Cause(
+        run="deflate",
+        function="f::error::100%\n::add-mask::x",
+        object="[program]",
+        difference=9.0,
+        source="a,b:c%\n.c",
+        edited=True,
+    )
+    result = msgspec.structs.replace(RESULT, causes=(*RESULT.causes, hostile))
+    lines = to_annotations(result).splitlines()
+    assert lines[0] == "::error title=swapstone gate::The head is worse."
+    assert lines[1] == (
+        "::error title=swapstone gate,file=work.c,line=7::deflate: work +20 k instructions, edited here (work.c)"
+    )
+    assert lines[2].startswith("::error title=swapstone gate,file=a%2Cb%3Ac%25\\x0a.c::deflate: f::error::100%25\\x0a")
+    assert len(lines) == 3, "neither a function that is not edited, nor a line of a name"
+    passed = msgspec.structs.replace(result, status=ExitStatus.SUCCESS, rows=(), causes=result.causes * 9)
+    lines = to_annotations(passed).splitlines()
+    assert len(lines) == 10 and all(line.startswith("::notice ") for line in lines)
+
+
+def test_each_row_with_a_limit_is_a_test_case() -> None:
+    same = msgspec.structs.replace(ROW, metric="syscalls", detail="read", state="same", difference=0.0, head=1e6)
+    gone = RunFinding(run="tiny", status=ExitStatus.NO_RESULT, text="is gone \x1b", metric="definition")
+    result = msgspec.structs.replace(RESULT, rows=(ROW, same), findings=(*RESULT.findings, gone))
+    assert "same" not in find_renderer("text").render(document_of(result))
+    text = to_junit(result)
+    root = ET.fromstring(text)
+    cases = {(case.get("classname"), case.get("name")): [each.tag for each in case] for case in root.iter("testcase")}
+    assert cases == {
+        ("gate.inflate", "run"): ["failure", "system-out"],
+        ("gate.tiny", "run"): ["error", "system-out"],
+        ("gate.deflate", "instructions"): ["failure", "system-out"],
+        ("gate.deflate", "read"): ["system-out"],
+    }
+    assert (root.get("tests"), root.get("failures"), root.get("errors")) == ("4", "2", "1")
+
+
+def test_a_reason_names_the_key_of_the_file() -> None:
+    found = finding_of_run("small", Finding.OTHER_WORK, "other output; if that is meant: --output-may-differ.")
+    assert found.text.endswith("if that is meant: the key output_may_differ")

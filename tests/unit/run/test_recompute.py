@@ -41,6 +41,8 @@ def test_equal_bytes_are_told_from_others(tmp_path: Path) -> None:
     assert _again(record, chosen) == [True] * 6
     changed = msgspec.structs.replace(chosen[2], output=chosen[3].output)
     assert _again(record, [*chosen[:2], changed, *chosen[3:]]) == [True, True, False, True, True, True]
+    counted = msgspec.structs.replace(chosen[0], facts=(*chosen[0].facts, ("instructions", 7)))
+    assert _again(record, [counted]) == [False]
     # The number of passes is the record's: another number is other work.
     fewer = msgspec.structs.replace(chosen[0], passes=chosen[0].passes + 1)
     assert _again(record, [fewer]) == [False]

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from swapstone.core.run.recompute import Recomputed
@@ -28,6 +29,15 @@ def test_another_emulator_is_named_and_is_no_damage(same_inputs: bool | None) ->
         f"{CAUSES[0]}"
     )
     assert differences[1:] == CAUSES[1:]
+
+
+def test_another_count_is_found_where_the_printed_bytes_are_equal() -> None:
+    """Counts of instructions are no part of what a program prints."""
+    changed = msgspec.structs.replace(EQUAL, key="0002/s/w", other_fact="instructions")
+    assert not changed.equal
+    problems, differences = recompute_findings([EQUAL, changed], ())
+    assert problems == ["0002/s/w has another value of the fact instructions than in the record, from the same inputs"]
+    assert not differences
 
 
 def test_another_fact_is_named_as_the_first_that_differs() -> None:

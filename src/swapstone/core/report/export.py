@@ -20,6 +20,7 @@ import urllib.parse
 import xml.etree.ElementTree as ET
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -84,28 +85,52 @@ def to_junit(context: ReportContext, analysis: Analysis) -> str:
     and unavailable ones. Elements and attributes are those of
     the schema of Jenkins' xUnit plugin (junit-10.xsd). `time` is left out: no test case has a duration of its own.
     """
-    cases = without_copies(analysis)
-    groups = grouped(cases, lambda c: (formatting.place(c.suite, c.load), c.baseline.label, c.candidate.label))
-    root = ET.Element(
-        "testsuites",
-        {"name": f"swapstone {formatting.safe(context.record_id)}", **_counts(cases, skipped=False)},
+    groups = grouped(
+        without_copies(analysis), lambda c: (formatting.place(c.suite, c.load), c.baseline.label, c.candidate.label)
     )
-    for number, ((suite, baseline, candidate), rows) in enumerate(groups.items()):
-        name = formatting.safe(f"{suite}: {candidate} against {baseline}")
-        facts = {"name": name, "id": str(number), **_counts(rows, skipped=True)}
-        if context.started_unix_ns:
-            facts["timestamp"] = _moment(context.started_unix_ns).strftime("%Y-%m-%dT%H:%M:%S")
-        element = ET.SubElement(root, "testsuite", facts)
-        for c in rows:
-            _junit_case(element, f"{ORIGIN}.{_word(formatting.place(c.suite, c.load))}.{_word(candidate)}", c)
+    suites = [
+        (f"{suite}: {candidate} against {baseline}", [_junit_case(c) for c in rows])
+        for (suite, baseline, candidate), rows in groups.items()
+    ]
+    return junit_xml(f"swapstone {context.record_id}", suites, context.started_unix_ns)
+
+
+class JunitCase(NamedTuple):
+    """A test case: its class and name, a text, and unless it passes the element ``failure``, ``error`` or ``skipped`` with its type."""
+
+    classname: str
+    name: str
+    text: str
+    element: str = ""
+    type: str = ""
+
+
+def junit_xml(name: str, suites: Sequence[tuple[str, Sequence[JunitCase]]], started_unix_ns: int = 0) -> str:
+    """Return JUnit XML of test suites, each with its name; control characters of all texts become visible."""
+    every = [case for _, cases in suites for case in cases]
+    root = ET.Element("testsuites", {"name": formatting.safe(name), **_counts(every, skipped=False)})
+    for number, (suite, cases) in enumerate(suites):
+        facts = {"name": formatting.safe(suite), "id": str(number), **_counts(cases, skipped=True)}
+        if started_unix_ns:
+            facts["timestamp"] = _moment(started_unix_ns).strftime("%Y-%m-%dT%H:%M:%S")
+        parent = ET.SubElement(root, "testsuite", facts)
+        for case in cases:
+            text = formatting.safe(case.text)
+            element = ET.SubElement(
+                parent, "testcase", {"name": formatting.safe(case.name), "classname": formatting.safe(case.classname)}
+            )
+            if case.element:
+                typed = {} if case.element == "skipped" else {"type": case.type}
+                ET.SubElement(element, case.element, {"message": text, **typed})
+            ET.SubElement(element, "system-out").text = text
     ET.indent(root)
     return ET.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
 
 
-def _counts(rows: Sequence[Comparison], *, skipped: bool) -> dict[str, str]:
+def _counts(cases: Sequence[JunitCase], *, skipped: bool) -> dict[str, str]:
     """Return the number of test cases, and of those that don't pass."""
-    counted = Counter(_RESULTS[c.verdict][0] for c in rows)
-    found = {"tests": len(rows), "failures": counted["failure"], "errors": counted["error"]}
+    counted = Counter(case.element for case in cases)
+    found = {"tests": len(cases), "failures": counted["failure"], "errors": counted["error"]}
     return {
         name: str(number) for name, number in (found | ({"skipped": counted["skipped"]} if skipped else {})).items()
     }
@@ -115,14 +140,10 @@ def _moment(unix_ns: int) -> datetime.datetime:
     return datetime.datetime.fromtimestamp(unix_ns / 1e9, tz=datetime.UTC)
 
 
-def _junit_case(parent: ET.Element, classname: str, c: Comparison) -> None:
-    name = formatting.safe(f"{c.workload}: {c.metric.name}")
-    case = ET.SubElement(parent, "testcase", {"name": name, "classname": classname})
-    kind = _RESULTS[c.verdict][0]
-    if kind:
-        typed = {} if kind == "skipped" else {"type": c.verdict.value}
-        ET.SubElement(case, kind, {"message": _sentence(c), **typed})
-    ET.SubElement(case, "system-out").text = _sentence(c)
+def _junit_case(c: Comparison) -> JunitCase:
+    classname = f"{ORIGIN}.{_word(formatting.place(c.suite, c.load))}.{_word(c.candidate.label)}"
+    name = f"{c.workload}: {c.metric.name}"
+    return JunitCase(classname, name, _sentence(c), _RESULTS[c.verdict][0], c.verdict.value)
 
 
 def to_kcidb(context: ReportContext, analysis: Analysis) -> str:

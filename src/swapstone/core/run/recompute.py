@@ -21,17 +21,19 @@ class Recomputed(FrozenStruct, frozen=True, kw_only=True):
         key: of the trial.
         before, now: SHA-256 of its output in the record, and now.
         same_inputs: whether the run has the same name, which covers all its inputs; None if the target names no runs.
+        other_fact: the first fact of its process, such as a count, that is another one now; empty if none is.
     """
 
     key: str
     before: str
     now: str
     same_inputs: bool | None = None
+    other_fact: str = ""
 
     @property
     def equal(self) -> bool:
-        """Return whether it printed the same bytes."""
-        return self.before == self.now
+        """Return whether it printed the same bytes, and has the same facts."""
+        return self.before == self.now and not self.other_fact
 
 
 def choose(runs: Sequence[Run], count: int, seed: int) -> list[Run]:
@@ -72,6 +74,7 @@ def recompute(
         answer = target.run(subject.request(spec), subject.machine_config(spec))
         now = record_format.file_sha256(raw_output(subject.kept(answer)))
         same = answer.name == run.name if answer.name and run.name else None
-        found.append(Recomputed(key=run.trial.key, before=run.output, now=now, same_inputs=same))
+        other = min((name for name, _ in {*run.facts} ^ {*answer.facts}), default="")
+        found.append(Recomputed(key=run.trial.key, before=run.output, now=now, same_inputs=same, other_fact=other))
     progress(len(runs), len(runs), "")
     return found

@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-import secrets
+from collections.abc import Sequence
 
-from swapstone.core.model import UserError
+from swapstone.core.model import Run, UserError
 from swapstone.core.record import RecordView, manifest_differences
 from swapstone.core.run.prepare import manifest_of, prepare
-from swapstone.core.run.recompute import Recomputed, choose, recompute
+from swapstone.core.run.recompute import Recomputed, recompute
 from swapstone.core.session.experiment import events
 from swapstone.core.session.machines import open_experiment_target
 from swapstone.core.session.progress import Progress
@@ -42,9 +42,10 @@ def require_repeatable(view: RecordView, count: int, *, trust: bool) -> None:
     require_trust(view, f"run {count} trials again", trust=trust)
 
 
-def run_again(view: RecordView, count: int, progress: Progress) -> tuple[tuple[Recomputed, ...], tuple[str, ...]]:
-    """Run random trials again; return their digests, and what differs in machine and programs."""
-    chosen = choose(view.runs, count, secrets.randbelow(2**31))
+def run_again(
+    view: RecordView, chosen: Sequence[Run], progress: Progress
+) -> tuple[tuple[Recomputed, ...], tuple[str, ...]]:
+    """Run trials again, without cache and store; return their digests, and what differs in machine and programs."""
     if not chosen:
         return (), ()
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import secrets
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from swapstone.core.model import UserError, WorkSpec
 from swapstone.core.model.parts import missing_parts
+from swapstone.core.model.safe_text import safe
 from swapstone.core.record import RecordView, check_raw
 from swapstone.core.session.analysis import record_verdicts
 from swapstone.core.session.plan_check import plan_problems
@@ -80,7 +82,8 @@ def verify_record(
         UserError: trials should run again, but the record was measured on a wall clock; or `against` is no digest.
     """
     if recompute_trials:
-        from swapstone.core.session import recomputation  # noqa: PLC0415 - imports what runs trials
+        from swapstone.core.run.recompute import choose  # noqa: PLC0415 - imports what runs trials
+        from swapstone.core.session import recomputation  # noqa: PLC0415 - as above
 
         recomputation.require_repeatable(view, recompute_trials, trust=trust)
     problems = [*_digest_problems(view, against)]
@@ -96,7 +99,8 @@ def verify_record(
     recomputed: tuple[Recomputed, ...] = ()
     differences: tuple[str, ...] = ()
     if recompute_trials:
-        recomputed, causes = recomputation.run_again(view, recompute_trials, progress)
+        chosen = choose(view.runs, recompute_trials, secrets.randbelow(2**31))
+        recomputed, causes = recomputation.run_again(view, chosen, progress)
         causes = sorted_by_cause(causes)
         damaged, differences = recompute_findings(recomputed, causes)
         problems += damaged
@@ -223,8 +227,7 @@ def recompute_findings(recomputed: Sequence[Recomputed], causes: Sequence[str]) 
     changed = [each for each in recomputed if not each.equal]
     other = [each for each in changed if causes and not each.same_inputs]
     problems = [
-        f"{each.key} printed other bytes than in the record: {each.now[:12]}, not {each.before[:12]}"
-        f"{', from the same inputs' if each.same_inputs else ''}"
+        f"{each.key} {_difference(each)}{', from the same inputs' if each.same_inputs else ''}"
         for each in changed
         if each not in other
     ]
@@ -237,6 +240,12 @@ def recompute_findings(recomputed: Sequence[Recomputed], causes: Sequence[str]) 
             f"trials are other runs here. {causes[0]}"
         )
     return problems, (first, *causes[1:])
+
+
+def _difference(each: Recomputed) -> str:
+    if each.before != each.now:
+        return f"printed other bytes than in the record: {each.now[:12]}, not {each.before[:12]}"
+    return f"has another value of the fact {safe(each.other_fact)} than in the record"
 
 
 def _verdict_problems(view: RecordView) -> list[str]:

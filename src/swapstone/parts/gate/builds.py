@@ -15,6 +15,7 @@ from swapstone.core.model import UserError
 from swapstone.core.model.safe_text import safe_excerpt
 from swapstone.core.session.option_values import duration_seconds
 from swapstone.parts.build.artifacts.build_command import build_environment, run_build
+from swapstone.parts.build.artifacts.loader_files import read_dependencies
 from swapstone.parts.gate.gate_file import GateFile
 from swapstone.parts.gate.revisions import Repository
 
@@ -81,6 +82,7 @@ def build_side(repository: Repository, commit: str, file: GateFile, work: Path, 
         else ""
     )
     error = error or (f"the build does not make {missing[0]}" if missing else "")
+    error = error or next((f"{each} {why}" for each, path in paths.items() if (why := _bound(path, tree))), "")
     if error:
         return BuiltSide(folder, data, error, {}, {})
     digests = {each: sha256_of(path) for each, path in paths.items()}
@@ -93,3 +95,21 @@ def _size(path: Path) -> int:
     except UserError:  # a script
         return path.stat().st_size
     return found["text"] + found["data"]
+
+
+_WRAPPER = b"temporary wrapper script for"
+"""In the first lines of what libtool makes in place of a program that needs shared objects of the same build."""
+
+
+def _bound(path: Path, tree: Path) -> str:
+    """Return why a program does not run outside the folder in which it was built, with the next step; empty if it does."""
+    content = path.read_bytes()
+    if _WRAPPER in content[:512]:
+        return "is a wrapper script of libtool: configure with --disable-shared"
+    entries = read_dependencies(path.name, content)
+    if any(each.startswith(str(tree)) for each in (*f"{entries.rpath}:{entries.runpath}".split(":"), *entries.needed)):
+        return (
+            f"searches its libraries in {TREE}, the folder of the build, and not beside itself: link with -Wl,-rpath,'$ORIGIN' "
+            "(CMake: -DCMAKE_BUILD_RPATH_USE_ORIGIN=ON), or statically"
+        )
+    return ""

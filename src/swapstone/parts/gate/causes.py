@@ -35,7 +35,7 @@ def causes_of(
         UserError: the run can't be explained.
     """
     (_, workload), *_ = record.experiment.workloads
-    difference = record.explain(workload, metric="wall", progress=progress).compare()
+    difference = record.explain(workload, metric="wall", paths=False, progress=progress).compare()
     if difference is None:
         return ()
     least = SMALLEST_SHARE * abs(difference.total.difference)
@@ -45,7 +45,7 @@ def causes_of(
     sources = _sources(after)
     made = []
     for one in frames:
-        source = sources.get(one.frame.symbol, "") if one.frame.object == OWN_OBJECT else ""
+        source, line = sources.get(one.frame.symbol, ("", 0)) if one.frame.object == OWN_OBJECT else ("", 0)
         edited = source in changed if source else None
         made.append(
             Cause(
@@ -55,13 +55,14 @@ def causes_of(
                 difference=one.own.difference,
                 source=source,
                 edited=edited,
+                line=line,
             )
         )
     return tuple(made)
 
 
-def _sources(after: BuiltSide) -> dict[str, str]:
-    """Return the file in the repository of each function of the programs, from debug information; none of names that several files have."""
+def _sources(after: BuiltSide) -> dict[str, tuple[str, int]]:
+    """Return file in the repository and line of each function of the programs, from debug information; none of names that several have."""
     found: dict[str, set[str]] = {}
     tree = str(after.folder.parent / TREE)
     for path in after.programs:
@@ -71,10 +72,15 @@ def _sources(after: BuiltSide) -> dict[str, str]:
             )
         except UserError:  # a script, or no binutils
             continue
-        for line in lines.splitlines():
-            symbol, _, where = line.partition("\t")
+        for text in lines.splitlines():
+            symbol, _, where = text.partition("\t")
             words = symbol.split(None, 2)
             if len(words) == 3 and words[1] in {"T", "t", "W", "w"} and where:
-                found.setdefault(words[2], set()).add(where.rpartition(":")[0])
-    inside = {name: os.path.relpath(min(files), tree) for name, files in found.items() if len(files) == 1}
-    return {name: file for name, file in inside.items() if not Path(file).is_absolute() and not file.startswith("..")}
+                found.setdefault(words[2], set()).add(where)
+    places = {name: min(where).rpartition(":") for name, where in found.items() if len(where) == 1}
+    inside = {name: (os.path.relpath(file, tree), line) for name, (file, _, line) in places.items()}
+    return {
+        name: (file, int(line) if line.isdecimal() else 0)
+        for name, (file, line) in inside.items()
+        if not Path(file).is_absolute() and not file.startswith("..")
+    }

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import os
+import secrets
+import shlex
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
@@ -201,6 +203,8 @@ class _Gate:
             if whole and before.programs == after.programs:
                 return self._result(unchanged="the programs are equal to the byte")
             measured = dict(self._measured(before, after, work / "cwd"))
+            if self._options.run.sharing.store:
+                measured |= self._contradicted(measured)
             rows = (*(row for one in measured.values() for row in one.rows), *self._sizes(before, after))
             findings = (*(each for one in measured.values() for each in one.findings), *self._redefined(before, after))
             records = {name: one.record for name, one in measured.items() if one.record}
@@ -235,6 +239,22 @@ class _Gate:
                 self._uncounted.append(f"{name} is new here, and not counted: the base can't run it.")
                 found = found._replace(findings=())
             yield label, found
+
+    def _contradicted(self, measured: Mapping[str, MeasuredRun]) -> Iterator[tuple[str, MeasuredRun]]:
+        """Make the runs again from which something follows, and another one by chance; yield those of which the store has other ones."""
+        from swapstone.parts.gate.measured_runs import contradiction_of  # noqa: PLC0415 - as above
+
+        known = {name: one.record for name, one in measured.items() if one.record}
+        decides = [
+            name
+            for name in known
+            if measured[name].findings or any(row.state == "worse" for row in measured[name].rows)
+        ]
+        others = [name for name in known if name not in decides]
+        for name in (*decides, *([secrets.choice(others)] if others else [])):
+            self._progress.note(f"measuring {name} again, without the store")
+            if found := contradiction_of(name, known[name], self._progress):
+                yield name, found
 
     def _redefined(self, before: BuiltSide, after: BuiltSide) -> Iterator[RunFinding]:
         """Yield the runs and programs that do not count as passed, because their definition is another one."""
@@ -273,7 +293,8 @@ class _Gate:
             left += [] if found else [each]
         limited = [row for row in rows if row.limit]
         if not left and not unchanged and not (limited and any(row.metric != "size" for row in rows)):
-            left = [finding_of_run("", Finding.NOT_COMPARED, "no row of a run" if limited else "no row has a limit")]
+            why = "no row of a run" if limited else "no row has a limit"
+            left = [finding_of_run("", Finding.NOT_COMPARED, why)]
         worse = [row for row in judged if row.state == "worse"]
         statuses = [*(each.status for each in left), *([ExitStatus.WORSE] if worse else [])]
         status = min(statuses, default=ExitStatus.SUCCESS)
@@ -287,11 +308,16 @@ class _Gate:
             head=change.head,
             base_reason=change.base.why,
             measured=len(limited),
-            rows=tuple(row for row in judged if row.state != "same"),
+            rows=tuple(row for row in judged if row.state != "same" or row.limit),
             findings=tuple(left),
             accepted=tuple(reasons),
             causes=causes,
-            notes=(*_notes(change, accepted.values()), *self._uncounted, *notes),
+            notes=(
+                *_notes(change, accepted.values()),
+                *map(_remedy, filter(lambda each: each.entry, left)),
+                *self._uncounted,
+                *notes,
+            ),
             records=tuple((name, str(record.path)) for name, record in records.items()),
             repeat=f"git checkout {change.head[:SHORT]} && swapstone gate --base {change.base.commit[:SHORT]}",
         )
@@ -342,6 +368,15 @@ def _notes(change: Change, used: Iterable[Acceptance]) -> tuple[str, ...]:
             else []
         ),
         *(f"The acceptance of {each.metric} of {each.run} was not used." for each in unused),
+    )
+
+
+def _remedy(finding: RunFinding) -> str:
+    name = finding.entry
+    here = shlex.quote(str(cache_dir() / "runs" / name))
+    return (
+        f"Remove runs/{name[:2]}/{name} from the store, and its copy here: rm -f {here}. Find out who can write to the store. Until then, "
+        "swapstone gate --no-cache reads no stored run."
     )
 
 

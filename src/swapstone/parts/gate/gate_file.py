@@ -7,7 +7,7 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
@@ -24,8 +24,13 @@ DEFINITION = "definition"
 UNITS: Mapping[str, str] = {
     **dict.fromkeys(("instructions", "own_code", "kernel", "syscalls", "faults"), "1"),
     **dict.fromkeys(("memory", "size"), "B"),
+    "time": "ns",
 }
 """The metrics of a gate with their units."""
+
+WALL = "wall"
+_ON_WALL = ("time", "size")
+"""The metrics on the wall clock: `time` is elapsed time, and is not measured on the virtual one."""
 
 _TERM = re.compile(r"(\d{1,18}(?:\.\d{1,9})?)\s*(%|[KMG]iB|B|)", re.ASCII)
 _FACTORS = {"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
@@ -88,7 +93,6 @@ class GateFile(FrozenStruct, frozen=True, kw_only=True):
         programs: paths in the built tree.
         paths: patterns of git of the files that decide what is built; empty for all.
         data: folder of the runs' inputs in the repository; empty for none.
-        clock: only the virtual one.
         fail: limits by metric.
         run: by name.
         accept: changes that are intended.
@@ -100,7 +104,6 @@ class GateFile(FrozenStruct, frozen=True, kw_only=True):
     run: dict[str, RunKeys]
     paths: tuple[str, ...] = ()
     data: str = ""
-    clock: Literal["virtual"] = "virtual"
     accept: tuple[Acceptance, ...] = ()
 
     def limits(self, run: str) -> dict[str, Limit]:
@@ -109,12 +112,17 @@ class GateFile(FrozenStruct, frozen=True, kw_only=True):
         return {name: parse_limit(name, text) for name, text in {**self.fail, **own}.items()}
 
     def machine(self) -> dict[str, object]:
-        """Return the options of the virtual machine and of the build that are in the file."""
+        """Return the options of the place and of the build that are in the file."""
         return {name: value for name in _OF_FILE if (value := getattr(self, name)) is not msgspec.UNSET}
 
+    def metrics(self) -> tuple[str, ...]:
+        """Return the metrics that are measured on the file's clock."""
+        on_wall = self.machine().get("clock") == WALL
+        return _ON_WALL if on_wall else tuple(name for name in UNITS if name != "time")
 
-_OF_RUN = ("input", "env", "timeout", "memory", "ignore_failure", "output_may_differ")
-_OF_FILE = ("architecture", "cpu_model", "ns_per_instruction", "build_timeout")
+
+_OF_RUN = ("input", "env", "timeout", "memory", "ignore_failure", "output_may_differ", "hold", "budget")
+_OF_FILE = ("clock", "architecture", "cpu_model", "ns_per_instruction", "build_timeout")
 _OPTIONS = {**KEYS, **PROGRAM_KEYS}
 _RUN = with_options(RunKeys, {name: _OPTIONS[name] for name in _OF_RUN})
 _FILE = with_options(
@@ -125,13 +133,19 @@ _EXAMPLES = {
     "programs": 'programs = ["prog"]',
     "paths": 'paths = ["*.c", "*.h", "Makefile"]',
     "data": 'data = "tests/data"',
-    "clock": 'clock = "virtual"',
     "fail": 'fail = { instructions = "1%", syscalls = "0", size = "2KiB" }',
     "run": '[run.small] with command = "./prog {data}/small"',
     "command": 'command = "./prog {data}/small"',
     "accept": '[[accept]] with run = "small", metric = "instructions", size = "3%" and reason = "checks its input"',
     **{name: _OPTIONS[name].example for name in (*_OF_RUN, *_OF_FILE)},
 }
+
+
+def with_keys(text: str) -> str:
+    """Return a message with the keys of a run instead of the options of the command line."""
+    for name in _OF_RUN:
+        text = text.replace(_OPTIONS[name].flags[0], f"the key {name}")
+    return text
 
 
 def parse_limit(metric: str, text: str) -> Limit:
@@ -142,6 +156,8 @@ def parse_limit(metric: str, text: str) -> Limit:
     """
     if metric not in UNITS:
         raise ValueError(f"there is no metric {metric!r}: they are {', '.join(UNITS)}")
+    if metric == "time" and not text.endswith("%"):
+        raise ValueError(f"{text!r} is no limit of time, which is a share: write 5%")
     found: dict[str, float] = {}
     for term in text.split("|"):
         match = _TERM.fullmatch(term.strip())
@@ -199,20 +215,20 @@ def _problems(file: GateFile) -> Iterator[tuple[str, str, str]]:
     yield from (("", key, "it is empty") for key in ("build", "programs", "fail", "run") if not getattr(file, key))
     if placeholders_in(file.build) - {"jobs"}:
         yield "", "build", "its only placeholder is {jobs}"
-    yield from (("", "fail", problem) for problem in _limit_problems(file.fail))
+    yield from (("", "fail", problem) for problem in _limit_problems(file, file.fail))
     yield from (("", key, problem) for key, problem in _option_problems(file, _OF_FILE))
     for name, run in file.run.items():
         where = f"run.{name}"
         if not is_part_name(name):
             yield where, name, f"{name!r} is no name of a run: small letters, digits, -, _ and ."
         yield from ((where, "command", problem) for problem in _command_problems(file, run))
-        yield from ((where, "fail", problem) for problem in _limit_problems(run.fail))
+        yield from ((where, "fail", problem) for problem in _limit_problems(file, run.fail))
         yield from ((where, key, problem) for key, problem in _option_problems(run, _OF_RUN))
     for each in file.accept:
         if not each.reason.strip():
             yield "accept", "reason", f"the acceptance of {each.run} has no reason"
         sizes = {} if each.metric == DEFINITION else {each.metric: each.size}
-        yield from (("accept", "size", problem) for problem in _limit_problems(sizes))
+        yield from (("accept", "size", problem) for problem in _limit_problems(file, sizes))
 
 
 def _is_below(path: PurePosixPath) -> bool:
@@ -235,12 +251,15 @@ def _command_problems(file: GateFile, run: RunKeys) -> Iterator[str]:
         yield "{data} needs the key data"
 
 
-def _limit_problems(limits: Mapping[str, str]) -> Iterator[str]:
+def _limit_problems(file: GateFile, limits: Mapping[str, str]) -> Iterator[str]:
     for metric, text in limits.items():
         try:
             parse_limit(metric, text)
         except ValueError as error:
             yield str(error)
+        else:
+            if metric not in (known := file.metrics()):
+                yield f"{metric} is not measured on this clock: {', '.join(known)} are"
 
 
 def _option_problems(keys: object, names: tuple[str, ...]) -> Iterator[tuple[str, str]]:
@@ -250,6 +269,8 @@ def _option_problems(keys: object, names: tuple[str, ...]) -> Iterator[tuple[str
                 settings_from({name: value})
                 if name.endswith("timeout"):
                     duration_ns(value)
+                if (choices := _OPTIONS[name].choices) and value not in choices:
+                    yield name, f"{value!r} is none of {', '.join(choices)}"
             except UserError as error:
                 yield name, error.message
 

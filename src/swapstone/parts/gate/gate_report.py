@@ -4,24 +4,37 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 from swapstone.core.model.number_text import exact_effect, quantity
 from swapstone.core.model.profile import OWN_OBJECT
+from swapstone.core.model.safe_text import safe
 from swapstone.core.report.document import BulletList, Commands, Document, Item, Section, Table
+from swapstone.core.report.export import JunitCase, junit_xml
 from swapstone.core.report.printed_json import printed_json
 from swapstone.core.report.tables import text_table
+from swapstone.exit_status import ExitStatus
 from swapstone.parts.gate.gate_result import Cause, GateResult, Row
 
 MARKER = "<!-- swapstone gate -->"
 """First line of the Markdown, by which a comment is found again."""
 _HASH_DIGITS = 12
+_MOST_ANNOTATIONS = 9
+"""GitHub shows 10 of each kind a step, and the first is the answer."""
+_JUNIT: Mapping[str | ExitStatus, tuple[str, ...]] = {
+    **dict.fromkeys(("accepted", "more", "fewer", "same"), ()),
+    "worse": ("failure", "worse"),
+    ExitStatus.WORSE: ("failure", "worse"),
+    ExitStatus.NO_RESULT: ("error", "no result"),
+}
+"""Element and type of a test case by the state of a row or the status of a finding."""
 
 
 def document_of(result: GateResult) -> Document:
     """Return the document: the sentence, the rows that changed, why, and how to repeat and accept."""
+    changed = [row for row in result.rows if row.state != "same"]
     sections = [
-        *([Section(title="What changed", blocks=(_rows(result),))] if result.rows else []),
+        *([Section(title="What changed", blocks=(_rows(changed),))] if changed else []),
         *(
             [Section(title="Why", blocks=(BulletList(items=tuple(map(_cause, result.causes))),))]
             if result.causes
@@ -40,9 +53,9 @@ def document_of(result: GateResult) -> Document:
     )
 
 
-def _rows(result: GateResult) -> Table:
+def _rows(rows: Sequence[Row]) -> Table:
     head = ("run", "row", "base", "head", "difference", "three floors", "limit", "")
-    return text_table("What changed", head, (_cells(row) for row in result.rows), keys=2, last=-1)
+    return text_table("What changed", head, map(_cells, rows), keys=2, last=-1)
 
 
 def _cells(row: Row) -> tuple[str, ...]:
@@ -62,11 +75,13 @@ def _cells(row: Row) -> tuple[str, ...]:
 
 
 def _cause(cause: Cause) -> Item:
+    return Item(f"{cause.run}: {_cause_text(cause)}")
+
+
+def _cause_text(cause: Cause) -> str:
     edited = {None: "", True: f", edited here ({cause.source})", False: f", recompiled, not edited ({cause.source})"}
     where = "" if cause.object == OWN_OBJECT else f" ({cause.object})"
-    return Item(
-        f"{cause.run}: {cause.function}{where} {exact_effect(cause.difference, '1')} instructions{edited[cause.edited]}"
-    )
+    return f"{cause.function}{where} {exact_effect(cause.difference, '1')} instructions{edited[cause.edited]}"
 
 
 def _commands(result: GateResult) -> Iterator[tuple[str, str]]:
@@ -90,3 +105,60 @@ def to_markdown(result: GateResult) -> str:
     from swapstone.core.report.render import find_renderer  # noqa: PLC0415 - few gates write it
 
     return f"{MARKER}\n{find_renderer('markdown').render(document_of(result))}"
+
+
+def to_annotations(result: GateResult) -> str:
+    """Return the answer and the functions that the change edits as workflow commands of GitHub, a line each.
+
+    Their form is that of https://docs.github.com/actions/reference/workflow-commands-for-github-actions.
+    """
+    worse = {row.run for row in result.rows if row.state == "worse"}
+    edited = [each for each in result.causes if each.edited][:_MOST_ANNOTATIONS]
+    lines = [_annotation("error" if result.status else "notice", result.answer)]
+    lines += [
+        _annotation(
+            "error" if each.run in worse else "notice", f"{each.run}: {_cause_text(each)}", each.source, each.line
+        )
+        for each in edited
+    ]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _annotation(kind: str, text: str, file: str = "", line: int = 0) -> str:
+    facts = {"title": "swapstone gate", "file": file, "line": str(line or "")}
+    shown = (f"{name}={_escaped(value, ':,')}" for name, value in facts.items() if value)
+    return f"::{kind} {','.join(shown)}::{_escaped(text)}"
+
+
+def _escaped(text: str, more: str = "") -> str:
+    """Return a text in which no character ends a workflow command or a property of it, or is a control character."""
+    plain = safe(text)
+    for char in f"%\r\n{more}":
+        plain = plain.replace(char, f"%{ord(char):02X}")
+    return plain
+
+
+def to_junit(result: GateResult) -> str:
+    """Return JUnit XML: a test suite for each run and program, with a test case for each row and finding."""
+    names = dict.fromkeys((*(each.run for each in result.findings), *(row.run for row in result.rows)))
+    suites = [
+        (
+            name or "both sides",
+            [
+                *(
+                    JunitCase(f"gate.{name}", "run", each.clause, *_JUNIT[each.status])
+                    for each in result.findings
+                    if each.run == name
+                ),
+                *(
+                    JunitCase(
+                        f"gate.{name}", row.detail or row.metric, " ".join(_cells(row)[2:]).strip(), *_JUNIT[row.state]
+                    )
+                    for row in result.rows
+                    if row.run == name
+                ),
+            ],
+        )
+        for name in names
+    ]
+    return junit_xml(f"swapstone gate {result.head[:_HASH_DIGITS]}", suites)

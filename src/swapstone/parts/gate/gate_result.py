@@ -8,6 +8,7 @@ from typing import Literal
 from swapstone.core.model import FrozenStruct
 from swapstone.core.model.safe_text import safe
 from swapstone.exit_status import ExitStatus, Finding
+from swapstone.parts.gate.gate_file import with_keys
 
 State = Literal["worse", "accepted", "more", "fewer", "same"]
 
@@ -49,6 +50,7 @@ class RunFinding(FrozenStruct, frozen=True, kw_only=True):
         finding: in the table of exit statuses, in small letters, e.g. ``not_built``; empty for those of a gate alone.
         metric: of the acceptance that accepts it; empty if none does.
         share: how much of the work is lost, as a ratio; 0 for other findings.
+        entry: name of the store's run that is not the one made here; empty for other findings.
     """
 
     run: str
@@ -57,6 +59,7 @@ class RunFinding(FrozenStruct, frozen=True, kw_only=True):
     finding: str = ""
     metric: str = ""
     share: float = 0.0
+    entry: str = ""
 
     @property
     def clause(self) -> str:
@@ -67,7 +70,7 @@ class RunFinding(FrozenStruct, frozen=True, kw_only=True):
 
 def finding_of_run(run: str, finding: Finding, reason: str) -> RunFinding:
     """Return a finding of the table of exit statuses with the first line of its reason; of a run, or of a side if the name is empty."""
-    first = safe(reason.strip().partition("\n")[0].rstrip("."))
+    first = with_keys(safe(reason.strip().partition("\n")[0].rstrip(".")))
     text = finding.text.replace("the candidate", "the head").replace("the baseline", "the base")
     return RunFinding(run=run, status=finding.status, finding=finding.name.lower(), text=f"{text}: {first}")
 
@@ -82,6 +85,7 @@ class Cause(FrozenStruct, frozen=True, kw_only=True):
         difference: of its own instructions.
         source: its file in the repository, from debug information; empty where that does not name one.
         edited: whether the change edits that file; None without a source.
+        line: where the function begins in that file; 0 if that is not known.
     """
 
     run: str
@@ -90,6 +94,7 @@ class Cause(FrozenStruct, frozen=True, kw_only=True):
     difference: float
     source: str = ""
     edited: bool | None = None
+    line: int = 0
 
 
 class GateResult(FrozenStruct, frozen=True, kw_only=True):
@@ -101,7 +106,7 @@ class GateResult(FrozenStruct, frozen=True, kw_only=True):
         base, head: commits.
         base_reason: why it is this base.
         measured: number of rows that were compared.
-        rows: those that changed.
+        rows: those that changed, and those with a limit.
         findings: what decides beside rows.
         accepted: a sentence for each acceptance that was used.
         causes: why, by function.

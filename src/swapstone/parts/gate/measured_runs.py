@@ -16,22 +16,26 @@ import numpy as np
 from swapstone.core.comparison.exact_floors import FLOORS, ExactEffects
 from swapstone.core.model import (
     COMMAND,
+    Comparison,
     NothingComparableError,
     Quantity,
+    Status,
     UnavailableError,
 )
 from swapstone.core.model.errors import MissingProgramsError
 from swapstone.core.report.answer.outcome import finding_of
+from swapstone.core.report.verdict_groups import DIFFERS
 from swapstone.core.session import experiment as experiments
 from swapstone.core.session.options import settings_from
 from swapstone.core.session.progress import Progress
+from swapstone.core.session.recomputation import run_again
 from swapstone.core.session.record_handle import Record
 from swapstone.core.session.request import ExperimentRequest, resolve, varied_program
 from swapstone.core.session.run_options import RunOptions
 from swapstone.core.stats import Floats
 from swapstone.exit_status import ExitStatus, Finding
 from swapstone.parts.gate.builds import SIDES
-from swapstone.parts.gate.gate_file import UNITS, Limit, RunKeys, data_paths
+from swapstone.parts.gate.gate_file import UNITS, WALL, Limit, RunKeys, data_paths
 from swapstone.parts.gate.gate_result import Row, RunFinding, State, finding_of_run
 from swapstone.parts.vm.report.executed import NAME, OWN_CODE, counts_context
 
@@ -93,7 +97,9 @@ def measure(name: str, run: RunKeys, limits: Mapping[str, Limit], place: Place) 
     """
     try:
         record = Record(
-            experiments.start(resolve(_request(name, run, place)), options=place.options, progress=place.progress)
+            experiments.start(
+                resolve(_request(name, run, limits, place)), options=place.options, progress=place.progress
+            )
         )
     except MissingProgramsError:
         raise
@@ -104,8 +110,8 @@ def measure(name: str, run: RunKeys, limits: Mapping[str, Limit], place: Place) 
     return _judged(name, limits, record)
 
 
-def _request(name: str, run: RunKeys, place: Place) -> ExperimentRequest:
-    """Return the comparison of both sides' programs as files of one virtual machine."""
+def _request(name: str, run: RunKeys, limits: Mapping[str, Limit], place: Place) -> ExperimentRequest:
+    """Return the comparison of both sides' programs as files of one virtual machine; on the wall clock on this one."""
     keys: dict[str, Any] = {
         key: value
         for key in run.__struct_fields__
@@ -119,20 +125,47 @@ def _request(name: str, run: RunKeys, place: Place) -> ExperimentRequest:
         word for side in commands for word in side[1:] if word.startswith(tuple(f"{tree}/" for tree in place.trees))
     ]
     files = [*ours, *(f"{place.data}{path}" for path in data_paths(run))]
+    on_wall = place.machine.get("clock") == WALL
+    machine = {"target": "vm", "blocks": REPLICATES, "files": tuple(dict.fromkeys(files))}
+    host = {"target": "host", **({"margin": limits["time"].text} if "time" in limits else {})}
     settings = settings_from(
         {
             **place.machine,
             **keys,
+            **(host if on_wall else machine),
             "commands": tuple(map(shlex.join, commands)),
             "names": SIDES,
-            "files": tuple(dict.fromkeys(files)),
-            "target": "vm",
-            "blocks": REPLICATES,
             "seed": 0,
         }
     )
-    own, varied = varied_program(settings.program, (), (), str(place.folder))
+    own, varied = varied_program(settings.program, (), settings.workloads.hold, str(place.folder))
     return ExperimentRequest(name=f"gate-{name}", factors=varied, settings=settings, own=own)
+
+
+def contradiction_of(name: str, record: Record, progress: Progress) -> MeasuredRun | None:
+    """Make the runs of a record again on this machine, without store and cache; return what replaces its rows if one is another run.
+
+    Args:
+        name: of the run.
+        record: of it.
+        progress: receives events.
+
+    Raises:
+        UserError: they can't be made.
+    """
+    made = [run for run in record.view.runs if run.status is Status.OK and run.output and run.name]
+    entries = {run.trial.key: run.name for run in made}
+    again, _ = run_again(record.view, made, progress)
+    wrong = next((each for each in again if not each.equal), None)
+    if wrong is None:
+        return None
+    side = next((side for side in SIDES if f"{COMMAND}={side}" in wrong.key), "")
+    entry = entries[wrong.key]
+    text = (
+        f"a stored run of the {side} is not the one that this machine makes: the entry runs/{entry[:2]}/{entry} of the store is forged, "
+        "or a machine computes wrongly"
+    )
+    return MeasuredRun((), (RunFinding(run=name, status=ExitStatus.NO_RESULT, text=text, entry=entry),), record)
 
 
 def _judged(name: str, limits: Mapping[str, Limit], record: Record) -> MeasuredRun:
@@ -140,7 +173,11 @@ def _judged(name: str, limits: Mapping[str, Limit], record: Record) -> MeasuredR
     rates = {each.candidate: each for each in analysis.failure_rates}
     compared = [row for row in analysis.comparisons if row.metric.quantity is not Quantity.SIZE]
     timed = next((row for row in compared if row.preferred), None)
-    finding = finding_of(timed, float("inf"), rates.get(timed.candidate)) if timed else Finding.NOT_COMPARED
+    limit = limits.get("time")
+    most = limit.share if limit and limit.share is not None else float("inf")
+    finding = finding_of(timed, most, rates.get(timed.candidate)) if timed else Finding.NOT_COMPARED
+    if timed and not record.experiment.virtual and finding in {Finding.NONE, Finding.WORSE}:
+        return MeasuredRun((_timed_row(name, timed, limit, worse=finding is Finding.WORSE),), (), record)
     if finding is not Finding.NONE:
         return MeasuredRun((), (finding_of_run(name, finding, timed.reason if timed else record.reason),), record)
     context = counts_context(record.view, record.view.meta.description)  # type: ignore[arg-type] # not read
@@ -157,6 +194,23 @@ def _judged(name: str, limits: Mapping[str, Limit], record: Record) -> MeasuredR
     memory = (peak.baseline_values, peak.candidate_values) if peak else None
     rows = tuple(_rows(name, limits, counts, memory))
     return MeasuredRun(rows, tuple(_lost(name, before, after)), record)
+
+
+def _timed_row(name: str, row: Comparison, limit: Limit | None, *, worse: bool) -> Row:
+    """Return the row of elapsed time on the wall clock, whose difference is that of the medians."""
+    base, head = statistics.median(row.baseline_values), statistics.median(row.candidate_values)
+    state: State = "worse" if worse else "same" if row.verdict not in DIFFERS else "more" if head > base else "fewer"
+    return Row(
+        run=name,
+        metric="time",
+        unit=UNITS["time"],
+        base=base,
+        head=head,
+        difference=head - base,
+        floor=0.0,
+        limit=limit.text if limit else "",
+        state=state,
+    )
 
 
 def _lost(name: str, before: float, after: float) -> Iterator[RunFinding]:

@@ -49,6 +49,8 @@ from swapstone.parts.explain.model.instruction_counts import (
 )
 
 MODE = "paths"
+NOT_FOLLOWED = "calls were not followed"
+"""Why a run has no call paths of which only functions were counted."""
 
 _BY_ADDRESS, _BY_FLOW = "x86_64", "aarch64"
 """Where the plugin follows calls: by the stored return addresses (shadow_stacks.c), and by the flow of control (link_stacks.c)."""
@@ -219,8 +221,13 @@ class ObservedTrial:
         return self.subject.with_symbols(self.program, copy.with_name("symbols"), like=str(copy)) or copy
 
 
-def count_run(context: CountContext, run: Run) -> CountedRun:
+def count_run(context: CountContext, run: Run, *, follow: bool = True) -> CountedRun:
     """Run a trial of a record again under the plugin.
+
+    Args:
+        context: what all runs of the record share.
+        run: of the record.
+        follow: whether calls are followed.
 
     Raises:
         UnavailableError: its program is missing.
@@ -230,7 +237,7 @@ def count_run(context: CountContext, run: Run) -> CountedRun:
     kernel, program, origin = trial.kernel, trial.program, trial.subject.workload.origin
     passes = isinstance(origin, Source) and origin.harness and run.trial.load == IDLE.name
     mark = kernel.address(MARK[architecture]) if passes else None
-    no_paths = unfollowed(architecture, kernel)
+    no_paths = unfollowed(architecture, kernel) if follow else NOT_FOLLOWED
     words = () if no_paths else path_words(architecture, kernel)
     counts = read_output(trial.observe(MODE, *mode_words(mark, MODE, *words)), MOST_BYTES, decode_paths)
     if counts.lost and words:

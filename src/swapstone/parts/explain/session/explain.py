@@ -40,7 +40,14 @@ from swapstone.parts.explain.instruments.acquisition import (
     require_host_record,
     run_instruments,
 )
-from swapstone.parts.explain.instruments.counted_runs import CountContext, count_run, machine_target, notes_of, paired
+from swapstone.parts.explain.instruments.counted_runs import (
+    NOT_FOLLOWED,
+    CountContext,
+    count_run,
+    machine_target,
+    notes_of,
+    paired,
+)
 from swapstone.parts.explain.instruments.debug_files import DebugFiles
 from swapstone.parts.explain.instruments.remedies import remedies_for, try_remedies
 from swapstone.parts.explain.instruments.traced_wakeups import WakeupTracer
@@ -139,13 +146,15 @@ def explain_record(
 
 
 def _stored(row: ExplainedRow, source: Source) -> Evidence | None:
-    """Return the stored evidence, if no instrument was left out of it and none is left out now."""
+    """Return the stored evidence, if nothing was left out of it that is needed, and no instrument is left out now."""
     found = read(
         row.folder, row.view, source.kind, lambda reason: row.progress.note(safe(f"{reason}: it is measured again"))
     )
     if isinstance(found, RowMeasurements) and (
         row.options.without or any(each.reason == EXCLUDED for each in found.missing)
     ):
+        return None
+    if row.options.paths and isinstance(found, CountedRow) and found.no_paths == NOT_FOLLOWED:
         return None
     return found
 
@@ -330,7 +339,7 @@ def _count(row: ExplainedRow) -> CountedRow:
         )
     runs = _pair(row)
     with _machines(row) as (context, facts):
-        before, after = _both(row, runs, functools.partial(count_run, context))
+        before, after = _both(row, runs, functools.partial(count_run, context, follow=row.options.paths))
     paths = None if before.paths is None or after.paths is None else (before.paths, after.paths)
     return CountedRow(
         **facts,

@@ -45,6 +45,7 @@ class ExplainOptions:
         without: names of instruments to leave out.
         trust: whether the record's commands may run though another user or machine made it, or it was edited.
         confirm: whether remedies for what is named are tried.
+        paths: whether calls are followed on the exact clock; without, there are functions and no call paths.
     """
 
     metric: str | None = None
@@ -55,6 +56,7 @@ class ExplainOptions:
     without: tuple[str, ...] = ()
     trust: bool = False
     confirm: bool = False
+    paths: bool = True
 
 
 DEFAULT_OPTIONS = ExplainOptions()
