@@ -92,6 +92,7 @@ class InstrumentResult(FrozenStruct, frozen=True, kw_only=True, rename={"elapsed
         waits: what ended the waits of all threads, those with the longest sum first.
         taken: who had the processor for which threads were ready, in the same order.
         partial: whether the run was ended before its end, so that the amounts are lower bounds.
+        limits: pairs (quantity of the surroundings, its values in all processes while they ran, each once).
     """
 
     instrument: str
@@ -107,6 +108,7 @@ class InstrumentResult(FrozenStruct, frozen=True, kw_only=True, rename={"elapsed
     waits: tuple[EndedWaits, ...] = ()
     taken: tuple[ProcessorTaken, ...] = ()
     partial: bool = False
+    limits: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
 
 class MissingInstrument(FrozenStruct, frozen=True, kw_only=True, rename={"remedy": "mend"}):
