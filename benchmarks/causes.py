@@ -202,12 +202,11 @@ def outcome_of(explanation: Mapping[str, Any]) -> Outcome:
     if not leading:
         return Outcome(answer=answer, differs=differs, evidence=evidence)
     first, whole = leading[0], time["measured"][1] - time["measured"][0]
-    low, high = sorted(end / whole for end in first["interval"] or (whole, whole))
     names = [each for one in leading for each in (one, *one["callers"])]
     return Outcome(
         named=", ".join(dict.fromkeys(function_text(each["symbol"], each["object"]) for each in names)),
         share=(first["candidate"] - first["baseline"]) / whole,
-        interval=(low, high) if first["interval"] else None,
+        interval=tuple(time["shares"][0]) if time["shares"] else None,
         evidence=evidence,
         answer=answer,
     )

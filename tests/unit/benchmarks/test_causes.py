@@ -48,20 +48,19 @@ HEADERS = [Path("/usr", each) for each in ("include/sqlite3.h", "include/zlib.h"
 PLANTED, NULL = Cause(("a 0", "a 1"), "branches", "mispredicted"), Cause(("a 0", "a 00"))
 
 
-def explanation(*names: str, evidence: str = "9 mispredicted branches", **changed: object) -> dict[str, object]:
+def explanation(*names: str, evidence: str = "9 mispredicted branches", intervals: bool = True) -> dict[str, object]:
     functions = [
         {
             "symbol": name,
             "object": "[program]",
             "baseline": 10.0,
             "candidate": 19.0,
-            "interval": [8.0, 10.0],
             "callers": [{"symbol": "main", "object": "[program]"}],
-            **changed,
         }
         for name in (*names, "other")
     ]
-    time = {"measured": [10.0, 20.0], "leading": len(names), "functions": functions}
+    shares = [[0.8, 1.0]] * (len(names) + 1) if intervals else []
+    time = {"measured": [10.0, 20.0], "leading": len(names), "functions": functions, "shares": shares}
     return {"time": time, "sentence": "answer", "evidence": [evidence, "more"], "surroundings": ["affinity"]}
 
 
@@ -74,7 +73,7 @@ def test_a_cause_is_right_with_its_function_and_its_counts() -> None:
         evidence="9 mispredicted branches | more | affinity",
         answer="answer",
     )
-    assert outcome_of(explanation("branches", interval=None)).interval is None
+    assert outcome_of(explanation("branches", intervals=False)).interval is None
     nothing = outcome_of(explanation())
     assert (nothing.named, nothing.answer, nothing.differs) == ("", "answer", True)
     assert not outcome_of({**explanation(), "differs": False}).differs

@@ -40,6 +40,8 @@ def by_function(
         if one not in leading and (_size(one) >= least or (found.is_relevant(one) and not found.is_everywhere(one)))
     ]
     known = {one.frame: one for one in found.frames}
+    share = found.share_interval
+    shares = [share([one.frame for one in some]) for some in (*((one,) for one in leading), leading)] if share else []
     others.sort(key=lambda one: (not (one.interval and one.is_shown), -_size(one)))
     measured = (found.total.baseline, found.total.candidate)
     of_instructions = {
@@ -51,6 +53,7 @@ def by_function(
         measured=measured,
         leading=len(leading),
         spread=found.spread(),
+        shares=tuple(shares) if leading else (),
         functions=tuple(
             _function(one, (waits or {}).get(one.frame, 0.0), known) for one in (*leading, *others)[:MOST_FUNCTIONS]
         ),
@@ -126,18 +129,14 @@ def answer(start: str, time: TimeByFunction) -> str:
         return f"{start}: the difference is spread over {time.spread} functions, and no three of them are shown to have 80 % of it."
     leading = time.functions[: time.leading]
     together = sum(one.candidate - one.baseline for one in leading) / whole
-    texts = [_leading(one, whole, time.unit) for one in leading]
-    return f"{start}: {'; '.join(texts)}{f'; together {percent(together)}' if len(texts) > 1 else ''}."
+    between = [f" ({span(each)})" for each in time.shares] or [""] * (len(leading) + 1)
+    texts = [_leading(one, whole, time.unit, each) for one, each in zip(leading, between, strict=False)]
+    return f"{start}: {'; '.join(texts)}{f'; together {percent(together)}{between[-1]}' if len(texts) > 1 else ''}."
 
 
-def _leading(one: FunctionTime, whole: float, unit: str) -> str:
+def _leading(one: FunctionTime, whole: float, unit: str, between: str) -> str:
     more = one.candidate - one.baseline
-    share = percent(more / whole)
-    if one.interval is not None:
-        low, high = sorted(end / whole for end in one.interval)
-        share += f" of the difference ({span((low, high))})"
-    else:
-        share += " of the difference"
+    share = f"{percent(more / whole)} of the difference{between}"
     first = one.callers[0] if one.callers and not one.symbol.startswith(BELOW) else None
     caller = f", called by {function_text(first.symbol, first.object)}," if first else ""
     if one.program and one.symbol != f"{BELOW}{one.program}" and (first is None or first.symbol != one.program):

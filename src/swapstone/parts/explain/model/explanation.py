@@ -360,6 +360,7 @@ class TimeByFunction(FrozenStruct, frozen=True, kw_only=True):
         samples: of processor time, baseline and candidate; zeros if unknown.
         leading: number of the functions, from the first, that account for the difference; 0 if it is spread.
         spread: the smallest number of functions that have most of the difference themselves.
+        shares: intervals of the shares of those that lead, and of the share that they have together, at 95 %; empty of exact numbers.
         functions: those that lead first, then those whose interval excludes 0, of each the largest own differences; of system calls and
             faults the inclusive ones count.
     """
@@ -373,6 +374,7 @@ class TimeByFunction(FrozenStruct, frozen=True, kw_only=True):
     samples: tuple[Samples, Samples]
     leading: int
     spread: int
+    shares: tuple[tuple[Number, Number], ...] = ()
     functions: tuple[FunctionTime, ...]
 
 
