@@ -113,8 +113,8 @@ def programs(content: bytes) -> Programs:
 
 PROGRAMS = programs(FILE.read_bytes())
 NULLS, CAUSES = PROGRAMS.nulls, PROGRAMS.causes
-PROFILES = ("on-cpu", "off-cpu")
-"""The instruments that functions and surroundings are named by; the others count."""
+PROFILES = {"cpu": ("on-cpu",), "wall": ("on-cpu", "off-cpu")}
+"""The instruments that divide a metric by function; the others count."""
 NOBODY = "nobody"
 """The ordinary user (uid 65534 of Debian)."""
 DISTURBED = "has no result to explain: disturbed"
@@ -237,7 +237,9 @@ def explained(program: Path, pair: Pair, asked: argparse.Namespace) -> Result:
         folder = Path(scratch)
         commands = [placed(each, program.parent) for each in cause.commands]
         words = ("-n", "plain", "-n", "planted", "--env", f"CAUSES_LIBRARIES={program.parent}")
-        without = [f"--without={name}" for name in INSTRUMENTS if name not in PROFILES and not cause.detail]
+        without = [
+            f"--without={name}" for name in INSTRUMENTS if name not in PROFILES[cause.metric] and not cause.detail
+        ]
         confirm = ("--confirm",) if asked.confirm and not pair.null else ()
         try:
             swapstone(folder, "compare", *commands, *words, "--blocks", str(asked.blocks), "--out", f"{folder}/r")
