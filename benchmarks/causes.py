@@ -46,6 +46,7 @@ from benchmarks.verdict_hogs import beside
 from tests.e2e.cli import swapstone
 
 from swapstone.core.model.directories import write_whole
+from swapstone.core.model.profile import KERNEL
 from swapstone.core.model.regular_file import decode_toml
 from swapstone.parts.explain.explanation.by_function import function_text
 from swapstone.parts.explain.explanation.row_answer import NO_PROCESSOR, explain_measurements
@@ -202,7 +203,8 @@ def outcome_of(explanation: Mapping[str, Any]) -> Outcome:
     if not leading:
         return Outcome(answer=answer, differs=differs, evidence=evidence)
     first, whole = leading[0], time["measured"][1] - time["measured"][0]
-    names = [each for one in leading for each in (one, *one["callers"])]
+    entries = [{"symbol": one["entry"], "object": KERNEL} for one in leading if one["entry"]]
+    names = [each for one in leading for each in (one, *one["callers"])] + entries
     return Outcome(
         named=", ".join(dict.fromkeys(function_text(each["symbol"], each["object"]) for each in names)),
         share=(first["candidate"] - first["baseline"]) / whole,

@@ -48,7 +48,9 @@ HEADERS = [Path("/usr", each) for each in ("include/sqlite3.h", "include/zlib.h"
 PLANTED, NULL = Cause(("a 0", "a 1"), "branches", "mispredicted"), Cause(("a 0", "a 00"))
 
 
-def explanation(*names: str, evidence: str = "9 mispredicted branches", intervals: bool = True) -> dict[str, object]:
+def explanation(
+    *names: str, evidence: str = "9 mispredicted branches", intervals: bool = True, entry: str = ""
+) -> dict[str, object]:
     functions = [
         {
             "symbol": name,
@@ -56,6 +58,7 @@ def explanation(*names: str, evidence: str = "9 mispredicted branches", interval
             "baseline": 10.0,
             "candidate": 19.0,
             "callers": [{"symbol": "main", "object": "[program]"}],
+            "entry": entry,
         }
         for name in (*names, "other")
     ]
@@ -74,6 +77,7 @@ def test_a_cause_is_right_with_its_function_and_its_counts() -> None:
         answer="answer",
     )
     assert outcome_of(explanation("branches", intervals=False)).interval is None
+    assert outcome_of(explanation("clear", entry="__x64_sys_mmap")).named == "clear, main, mmap (system call)"
     nothing = outcome_of(explanation())
     assert (nothing.named, nothing.answer, nothing.differs) == ("", "answer", True)
     assert not outcome_of({**explanation(), "differs": False}).differs

@@ -68,6 +68,20 @@ def test_several_functions_lead_together() -> None:
     )
 
 
+def test_a_function_of_the_kernel_has_its_system_call_or_fault() -> None:
+    names = ("__x64_sys_mmap", "__mm_populate", "alloc_pages", "clear_page")
+    clear = (*OWN, *(Frame(symbol=name, object=KERNEL) for name in names))
+    found = explain(row(([{clear: 1.0, clear[:-1]: 1.0}], [100.0]), ([{clear: 3.0, clear[:-1]: 1.0}], [200.0])))
+    assert found.sentence.endswith(
+        ": clear_page (kernel), called by alloc_pages (kernel), in mmap (system call), below work, takes 100 ns more, 100 % of the "
+        "difference."
+    )
+    (*_, handled) = explain(
+        row(([{FAULT[:-1]: 9.0}], [100.0]), ([{FAULT: 10.0, FAULT[:-1]: 9.0}], [211.0]))
+    ).sentence.split(": ")
+    assert handled.startswith("handle_mm_fault (kernel), called by page faults (kernel), below work, takes 1")
+
+
 def test_a_difference_over_many_functions_is_spread() -> None:
     below: dict[Stack, float] = {(OWN[0], Frame(symbol=name, object=OWN_OBJECT)): 10.0 for name in "abcdefgh"}
     found = explain(row(([below], [100.0]), ([below], [200.0])))

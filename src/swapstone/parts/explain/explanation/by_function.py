@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from swapstone.core.comparison.profile_difference import (
     BELOW,
@@ -62,8 +62,7 @@ def by_function(
 
 def _size(one: FrameDifference) -> float:
     """Return the own difference; of a system call or a fault, which are one with what the kernel does for them, the inclusive one."""
-    entry = one.frame == FAULTING or (one.frame.object == KERNEL and one.frame.symbol.startswith(SYSTEM_CALL))
-    return abs((one.inclusive if entry else one.own).difference)
+    return abs((one.inclusive if is_entry(one.frame) else one.own).difference)
 
 
 def _function(one: FrameDifference, waiting: float, known: Mapping[Frame, FrameDifference]) -> FunctionTime:
@@ -80,15 +79,21 @@ def _function(one: FrameDifference, waiting: float, known: Mapping[Frame, FrameD
             CallerTime(symbol=frame.symbol, object=frame.object, difference=more)
             for frame, more in callers[:MOST_CALLERS]
         ),
-        program=_program_function(one, known),
+        program=_above(one, known, lambda frame: frame.object == OWN_OBJECT and frame.symbol != NAMELESS),
+        entry=_above(one, known, is_entry) if one.frame.object == KERNEL else "",
     )
 
 
-def _program_function(one: FrameDifference, known: Mapping[Frame, FrameDifference]) -> str:
-    """Return the program's function nearest to a function by the callers with the largest differences; empty if it is one, or none is."""
+def is_entry(frame: Frame) -> bool:
+    """Return whether a frame stands for a system call or a page fault, with the entry into the kernel."""
+    return frame == FAULTING or (frame.object == KERNEL and frame.symbol.startswith(SYSTEM_CALL))
+
+
+def _above(one: FrameDifference, known: Mapping[Frame, FrameDifference], wanted: Callable[[Frame], bool]) -> str:
+    """Return the wanted function nearest to a function by the callers with the largest differences; empty if it is one, or none is."""
     above: list[Frame] = []
     frame = one.frame
-    while frame.object != OWN_OBJECT or frame.symbol == NAMELESS:
+    while not wanted(frame):
         above.append(frame)
         frame = next((each for each in known[frame].callers if each not in above), NO_STACK)
         if frame == NO_STACK:
@@ -139,6 +144,8 @@ def _leading(one: FunctionTime, whole: float, unit: str, between: str) -> str:
     share = f"{percent(more / whole)} of the difference{between}"
     first = one.callers[0] if one.callers and not one.symbol.startswith(BELOW) else None
     caller = f", called by {function_text(first.symbol, first.object)}," if first else ""
+    if one.entry and (first is None or first.symbol != one.entry):
+        caller = f"{caller or ','} in {function_text(one.entry, KERNEL)},"
     if one.program and one.symbol != f"{BELOW}{one.program}" and (first is None or first.symbol != one.program):
         caller = f"{caller or ','} below {one.program},"
     below = one.object == KERNEL or abs(one.own) >= abs(more) / 2

@@ -334,6 +334,7 @@ class FunctionTime(FrozenStruct, frozen=True, kw_only=True):
         interval: of the inclusive difference; None if the runs were not kept apart, and of small differences.
         callers: the largest differences first.
         program: the program's function that is nearest by the callers with the largest differences; empty if that is it, or none is.
+        entry: the same for a function of the kernel: the system call or page fault.
     """
 
     symbol: str
@@ -345,6 +346,7 @@ class FunctionTime(FrozenStruct, frozen=True, kw_only=True):
     interval: tuple[Number, Number] | None = None
     callers: tuple[CallerTime, ...] = ()
     program: str = ""
+    entry: str = ""
 
 
 class TimeByFunction(FrozenStruct, frozen=True, kw_only=True):
