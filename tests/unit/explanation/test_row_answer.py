@@ -361,6 +361,24 @@ def test_calls_and_allocations_belong_to_functions_of_their_name() -> None:
     assert evidence_of({OWN: 1}, {OWN: 1, STRLEN: 8}, *sizes) == ""
 
 
+def test_instructions_belong_to_functions_by_their_own_time() -> None:
+    both = {("instructions", "all"): 100.0, ("instructions", "work"): 1.0}
+    # callgrind has the object of a function, cachegrind has not
+    more = counted(
+        "instructions",
+        {**both, ("instructions", "__strlen_avx2 (libc.so.6)"): 9.0},
+        {
+            **both,
+            ("instructions", "__strlen_avx2"): 900.0,
+            ("instructions", "work"): 90.0,
+            ("instructions", "???"): 70.0,
+        },
+    )
+    found = evidence_of({OWN: 1}, {OWN: 1, STRLEN: 8}, *more)
+    assert found.endswith("900 instructions of strlen per operation (other variant: 9)")
+    assert "of work" not in found, "what it calls takes the time"
+
+
 def instructions(before: float, after: float, **events: float) -> tuple[InstrumentResult, InstrumentResult]:
     simulated: Amounts = {("simulated", name.replace("_", " ")): value for name, value in events.items()}
     return counted(

@@ -192,7 +192,7 @@ def evidence(seen: RowMeasurements, counts: Sequence[Count], split: TimeSplit) -
             if split.other_libraries and is_library(each.frame) and not (less and not each.bounded):
                 other = ""  # the other library may do the same work in functions of its own
             text = f"{amount(more)} {what} of {each.name} per operation{other}"
-            found.append((costs.named({each.name}) * (more - less) / more, text))
+            found.append((costs.named({each.name}, own=what == INSTRUCTIONS) * (more - less) / more, text))
     kept = sorted((one for one in found if one[0] >= LEAST_SHARE), key=lambda one: -one[0])[:MOST_EVIDENCE]
     return tuple(text for _, text in kept)
 
@@ -222,9 +222,9 @@ class _Costs:
                 )
         return 0.0
 
-    def named(self, names: set[str]) -> float:
-        """Return the share of the function outside the kernel with one of these names that has most of the difference."""
-        return self._most(lambda one: one.frame.object != KERNEL and plain_name(one.frame.symbol) in names)
+    def named(self, names: set[str], *, own: bool = False) -> float:
+        """Return the share of the function outside the kernel with one of these names that has most, itself or with what it calls."""
+        return self._most(lambda one: one.frame.object != KERNEL and plain_name(one.frame.symbol) in names, own=own)
 
     def in_user_mode(self) -> float:
         """Return the share of code outside the kernel."""
@@ -232,9 +232,9 @@ class _Costs:
             sum(one.own.difference for one in self._split.functions.frames if one.frame.object != KERNEL) / self._whole
         )
 
-    def _most(self, fits: Callable[[FrameDifference], bool]) -> float:
-        shares = (one.inclusive.difference / self._whole for one in self._split.functions.frames if fits(one))
-        return max(shares, default=0.0)
+    def _most(self, fits: Callable[[FrameDifference], bool], *, own: bool = False) -> float:
+        fitting = (one.own if own else one.inclusive for one in self._split.functions.frames if fits(one))
+        return max((weights.difference / self._whole for weights in fitting), default=0.0)
 
 
 def _is_more(more: float, less: float) -> bool:
