@@ -145,7 +145,8 @@ class Outcome:
     """What explain gave for a pair.
 
     Attributes:
-        named: the functions that lead, with their callers; `NO_PROCESSOR` if that is the answer; empty for none.
+        named: the functions that lead, each with the one below it that has most of its difference, and callers; `NO_PROCESSOR` if that is
+            the answer; empty for none.
         share: of the first in the difference.
         interval: of the share; None without intervals.
         evidence: the sentences about counts, and what differs in the surroundings.
@@ -204,7 +205,7 @@ def outcome_of(explanation: Mapping[str, Any]) -> Outcome:
         return Outcome(answer=answer, differs=differs, evidence=evidence)
     first, whole = leading[0], time["measured"][1] - time["measured"][0]
     entries = [{"symbol": one["entry"], "object": KERNEL} for one in leading if one["entry"]]
-    names = [each for one in leading for each in (one, *one["callers"])] + entries
+    names = [each for one in leading for each in (one, *filter(None, (one["mostly"],)), *one["callers"])] + entries
     return Outcome(
         named=", ".join(dict.fromkeys(function_text(each["symbol"], each["object"]) for each in names)),
         share=(first["candidate"] - first["baseline"]) / whole,

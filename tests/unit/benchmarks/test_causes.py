@@ -59,6 +59,7 @@ def explanation(
             "candidate": 19.0,
             "callers": [{"symbol": "main", "object": "[program]"}],
             "entry": entry,
+            "mostly": {"symbol": "inner", "object": "[program]"} if entry else None,
         }
         for name in (*names, "other")
     ]
@@ -77,7 +78,7 @@ def test_a_cause_is_right_with_its_function_and_its_counts() -> None:
         answer="answer",
     )
     assert outcome_of(explanation("branches", intervals=False)).interval is None
-    assert outcome_of(explanation("clear", entry="__x64_sys_mmap")).named == "clear, main, mmap (system call)"
+    assert outcome_of(explanation("clear", entry="__x64_sys_mmap")).named == "clear, inner, main, mmap (system call)"
     nothing = outcome_of(explanation())
     assert (nothing.named, nothing.answer, nothing.differs) == ("", "answer", True)
     assert not outcome_of({**explanation(), "differs": False}).differs

@@ -33,6 +33,7 @@ from tests.unit.explanation.rows import (
     READ,
     SLEEP,
     Amounts,
+    Counts,
     Stack,
     counted,
     drawn,
@@ -80,6 +81,30 @@ def test_a_function_of_the_kernel_has_its_system_call_or_fault() -> None:
         row(([{FAULT[:-1]: 9.0}], [100.0]), ([{FAULT: 10.0, FAULT[:-1]: 9.0}], [211.0]))
     ).sentence.split(": ")
     assert handled.startswith("handle_mm_fault (kernel), called by page faults (kernel), below work, takes 1")
+
+
+def test_the_function_below_that_has_most_of_it_is_named() -> None:
+    tally, get = (
+        (*OWN, Frame(symbol="tally", object="libtls.so")),
+        Frame(symbol="__tls_get_addr", object="ld-linux-x86-64.so.2"),
+    )
+    before, after = {tally: 10.0, OWN: 10.0}, {tally: 4.0, (*tally, get): 16.0, OWN: 10.0}
+    found = explain(row(([before], [200.0]), ([after], [300.0])))
+    assert found.sentence.endswith(
+        ": tally (libtls.so), called by work, with what it calls, mostly tls_get_addr (C library), takes 100 ns more, 100 % of the "
+        "difference."
+    )
+
+
+def test_files_that_one_variant_alone_has_are_the_same_if_their_functions_are() -> None:
+    def of(file: str, names: str) -> Counts:
+        return [{(*OWN, Frame(symbol=name, object=file)): 10.0 for name in names}]
+
+    found = explain(row((of("libz.so.1.2", "abc"), [300.0]), (of("libz.so.1.3", "abcd"), [400.0])))
+    assert ": d (libz.so.1.3), called by work, takes 100 ns more, 100 % of the difference." in found.sentence
+    assert "Functions of libz.so.1.2 count as those of the same names in libz.so.1.3." in found.unknown
+    unlike = explain(row((of("liba.so", "abc"), [300.0]), (of("libb.so", "xyzd"), [400.0])))
+    assert not [each for each in unlike.unknown if "same names" in each]
 
 
 def test_a_difference_over_many_functions_is_spread() -> None:

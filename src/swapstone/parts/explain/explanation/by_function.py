@@ -19,6 +19,7 @@ from swapstone.parts.explain.model.explanation import CallerTime, FunctionTime, 
 
 MOST_FUNCTIONS, MOST_CALLERS = 40, 3
 """Of an explanation."""
+_HALF = 0.5
 
 
 def by_function(
@@ -55,7 +56,8 @@ def by_function(
         spread=found.spread(),
         shares=tuple(shares) if leading else (),
         functions=tuple(
-            _function(one, (waits or {}).get(one.frame, 0.0), known) for one in (*leading, *others)[:MOST_FUNCTIONS]
+            _function(one, (waits or {}).get(one.frame, 0.0), known, leads=one in leading)
+            for one in (*leading, *others)[:MOST_FUNCTIONS]
         ),
     )
 
@@ -65,7 +67,9 @@ def _size(one: FrameDifference) -> float:
     return abs((one.inclusive if is_entry(one.frame) else one.own).difference)
 
 
-def _function(one: FrameDifference, waiting: float, known: Mapping[Frame, FrameDifference]) -> FunctionTime:
+def _function(
+    one: FrameDifference, waiting: float, known: Mapping[Frame, FrameDifference], *, leads: bool
+) -> FunctionTime:
     callers = [(frame, each.difference) for frame, each in one.callers.items() if each.difference]
     return FunctionTime(
         symbol=one.frame.symbol,
@@ -81,7 +85,21 @@ def _function(one: FrameDifference, waiting: float, known: Mapping[Frame, FrameD
         ),
         program=_above(one, known, lambda frame: frame.object == OWN_OBJECT and frame.symbol != NAMELESS),
         entry=_above(one, known, is_entry) if one.frame.object == KERNEL else "",
+        mostly=_mostly(one, known) if leads else None,
     )
+
+
+def _mostly(one: FrameDifference, known: Mapping[Frame, FrameDifference]) -> CallerTime | None:
+    """Return the function below another one that has at least half of its difference itself; None if that is it, or none has."""
+    whole = one.inclusive.difference
+    if one.own.difference / whole >= _HALF:
+        return None
+    for each in sorted(known.values(), key=lambda each: -each.own.difference / whole):
+        if each.own.difference / whole < _HALF:
+            break
+        if _above(each, known, lambda frame: frame == one.frame):
+            return CallerTime(symbol=each.frame.symbol, object=each.frame.object, difference=each.own.difference)
+    return None
 
 
 def is_entry(frame: Frame) -> bool:
@@ -149,9 +167,11 @@ def _leading(one: FunctionTime, whole: float, unit: str, between: str) -> str:
     if one.program and one.symbol != f"{BELOW}{one.program}" and (first is None or first.symbol != one.program):
         caller = f"{caller or ','} below {one.program},"
     below = one.object == KERNEL or abs(one.own) >= abs(more) / 2
+    mostly = f", mostly {function_text(one.mostly.symbol, one.mostly.object)}," if one.mostly else ""
+    inside = "" if below and not mostly else f"with what it calls{mostly} "
     verb = "executes" if unit == "1" else "waits" if abs(one.waiting) >= abs(more) / 2 else "takes"
     return (
-        f"{function_text(one.symbol, one.object)}{caller} {'' if below else 'with what it calls '}{verb} {in_unit(abs(more), unit)} "
+        f"{function_text(one.symbol, one.object)}{caller} {inside}{verb} {in_unit(abs(more), unit)} "
         f"{'more' if more > 0 else 'fewer' if unit == '1' else 'less'}, {share}"
     )
 

@@ -178,7 +178,35 @@ def aligned(before: Profile, after: Profile) -> tuple[Profile, Profile, tuple[st
         if frame and _CALL.fullmatch(frame.symbol)
     }
     change = functools.partial(canonical, cut=cut, calls=calls)
-    return _entered(before.mapped(change)), _entered(after.mapped(change)), tuple(notes)
+    other = _other_files(before, after)
+    notes += [f"Functions of {name} count as those of the same names in {now}." for name, now in other.items()]
+
+    def renamed(frames: tuple[Frame, ...]) -> tuple[Frame, ...]:
+        return change([Frame(symbol=each.symbol, object=other.get(each.object, each.object)) for each in frames])
+
+    return _entered(before.mapped(renamed if other else change)), _entered(after.mapped(change)), tuple(notes)
+
+
+def _other_files(before: Profile, after: Profile) -> dict[str, str]:
+    """Return the files that the baseline alone has, with the file that the candidate alone has and that has most of its functions."""
+    sides: list[dict[str, set[str]]] = []
+    for profile in (before, after):
+        found = collections.defaultdict[str, set[str]](set)
+        for frame in profile.frames:
+            if frame.symbol != NAMELESS and frame.object not in {KERNEL, OWN_OBJECT} and not is_library(frame):
+                found[frame.object].add(frame.symbol)
+        sides.append(found)
+    shared = {
+        (name, now): len(symbols & others)
+        for name, symbols in sides[0].items()
+        for now, others in sides[1].items()
+        if name not in sides[1] and now not in sides[0]
+    }
+    pairs: dict[str, str] = {}
+    for name, now in sorted(shared, key=lambda pair: (-shared[pair], pair)):
+        if shared[name, now] and name not in pairs and now not in pairs.values():
+            pairs[name] = now
+    return pairs
 
 
 def _entered(profile: Profile) -> Profile:
