@@ -96,6 +96,21 @@ def test_the_function_below_that_has_most_of_it_is_named() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("symbol", "printed"),
+    [
+        (
+            "std::__detail::_Executor<std::__normal_iterator<char const*>, std::allocator<std::sub_match<x> >, true>::_M_dfs",
+            "std::__detail::_Executor<...>::_M_dfs",
+        ),
+        ("std::vector<int>::push_back", "std::vector<int>::push_back"),
+        ("a" * 70 + "<<<", "a" * 70 + "<<<"),
+    ],
+)
+def test_long_template_arguments_are_not_printed(symbol: str, printed: str) -> None:
+    assert function_text(symbol, OWN_OBJECT) == printed
+
+
 def test_files_that_one_variant_alone_has_are_the_same_if_their_functions_are() -> None:
     def of(file: str, names: str) -> Counts:
         return [{(*OWN, Frame(symbol=name, object=file)): 10.0 for name in names}]

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 
 from swapstone.core.comparison.profile_difference import (
@@ -20,6 +21,9 @@ from swapstone.parts.explain.model.explanation import CallerTime, FunctionTime, 
 MOST_FUNCTIONS, MOST_CALLERS = 40, 3
 """Of an explanation."""
 _HALF = 0.5
+_LONG = 60
+_CUT = "\0"
+_ARGUMENTS = re.compile(r"(?<=[\w\0])<[^<>]*>")
 
 
 def by_function(
@@ -131,9 +135,17 @@ def function_text(symbol: str, where: str) -> str:
     file = {KERNEL: "kernel", OWN_OBJECT: "program"}.get(where, where)
     if symbol == NAMELESS:
         return f"{file}, code without a name"
+    short = without_template_arguments(symbol)
     if symbol.startswith(BELOW):
-        return f"{file}, {symbol}"
-    return symbol if where == OWN_OBJECT else f"{symbol} ({file})"
+        return f"{file}, {short}"
+    return short if where == OWN_OBJECT else f"{short} ({file})"
+
+
+def without_template_arguments(symbol: str) -> str:
+    """Return a C++ name with ``<...>`` in place of template arguments, unless it is short."""
+    while len(symbol) > _LONG and (shorter := _ARGUMENTS.sub(_CUT, symbol)) != symbol:
+        symbol = shorter
+    return symbol.replace(_CUT, "<...>")
 
 
 def answer(start: str, time: TimeByFunction) -> str:
