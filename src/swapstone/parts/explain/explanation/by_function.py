@@ -94,15 +94,14 @@ def _function(
 
 
 def _mostly(one: FrameDifference, known: Mapping[Frame, FrameDifference]) -> CallerTime | None:
-    """Return the function below another one that has at least half of its difference itself; None if that is it, or none has."""
+    """Return the innermost function below another one that has at least half of its difference; None if it has that itself, or none has."""
     whole = one.inclusive.difference
     if one.own.difference / whole >= _HALF:
         return None
-    for each in sorted(known.values(), key=lambda each: -each.own.difference / whole):
-        if each.own.difference / whole < _HALF:
-            break
-        if _above(each, known, lambda frame: frame == one.frame):
-            return CallerTime(symbol=each.frame.symbol, object=each.frame.object, difference=each.own.difference)
+    for each in sorted(known.values(), key=lambda each: each.weight):
+        more = each.inclusive.difference
+        if more / whole >= _HALF and each.is_shown and _above(each, known, lambda frame: frame == one.frame):
+            return CallerTime(symbol=each.frame.symbol, object=each.frame.object, difference=more)
     return None
 
 

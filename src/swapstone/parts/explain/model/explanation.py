@@ -335,7 +335,8 @@ class FunctionTime(FrozenStruct, frozen=True, kw_only=True):
         callers: the largest differences first.
         program: the program's function that is nearest by the callers with the largest differences; empty if that is it, or none is.
         entry: the same for a function of the kernel: the system call or page fault.
-        mostly: of a function that leads, the one below it that has half of the difference itself, or more; None if none has.
+        mostly: of a function that leads, the innermost below it that has half of its difference or more; None if it has that itself, or
+            none has.
     """
 
     symbol: str
