@@ -255,6 +255,13 @@ def test_a_quota_is_the_answer_without_a_profile_too() -> None:
         "w, musl against glibc: 95 % of the difference is time ready without a processor, consistent with nice value: 19 with musl, "
         "0 with glibc."
     )
+    # After each wait a thread waits for a processor, so a variant that waits more often is delayed more by the same load.
+    often = [
+        msgspec.structs.replace(each, metrics=(*each.metrics, ("nvcsw", number)))
+        for each, number in zip(late.references, (30.0, 3900.0), strict=True)
+    ]
+    waits = msgspec.structs.replace(late, references=(often[0], often[1]))
+    assert explain(waits).sentence == explain(refused).sentence
 
 
 def test_the_surroundings_are_shown_of_runs_that_differ_now() -> None:

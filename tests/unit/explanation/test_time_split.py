@@ -295,6 +295,7 @@ def test_a_profile_without_samples_of_the_kernel_is_refused_where_the_kernel_cou
         (("user", 9e7), ("system", 1e7), ("counted", 1e8)),  # a tenth, and 100 ticks
         (("user", 0.0), ("system", 1e7), ("counted", 1e7)),  # one tick in each of 10 runs decides nothing
         (("user", 0.0), ("system", 0.0), ("counted", 0.0)),
+        (("user", 7e7), ("system", 9.3e8), ("counted", 1e9), ("nvcsw", 2000.0)),  # bursts that ticks seldom find
         (),
     ],
 )

@@ -397,12 +397,15 @@ def system_share(reference: Reference) -> tuple[float, float] | None:
     """Return the share of system time in the processor time of the reference runs, and how many ticks decided it at least.
 
     Returns:
-        None if it was not measured, or by fewer than `LEAST_TICKS`.
+        None if it was not measured, by fewer than `LEAST_TICKS`, or of threads that run for less than a tenth of a tick between two waits:
+        ticks seldom find them.
     """
     metrics = dict(reference.metrics)
     spent = [metrics.get(name) for name in ("user", "system", "counted")]
     if any(value is None or value < 0 for value in spent):
         return None
     user, system, counted = (value or 0.0 for value in spent)
-    ticks = counted * reference.runs / TICK_NS
+    ticks, bursts = counted * reference.runs / TICK_NS, metrics.get("nvcsw", 0.0)
+    if bursts > 1 and counted / bursts < TICK_NS / 10:
+        return None
     return (system / (user + system), ticks) if ticks >= LEAST_TICKS and user + system > 0 else None
