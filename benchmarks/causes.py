@@ -255,8 +255,9 @@ def explained(program: Path, pair: Pair, asked: argparse.Namespace) -> Result:
             problem = Outcome(answer=str(error)[-2000:], differs=not disturbed)
             verdict = verdict_of(problem, cause) if disturbed else "FAILED"
             return Result(pair, verdict, problem, time.monotonic() - start, load)
-        for seen in folder.glob(f"r/explain/*/{SEEN}"):
-            write_whole(evidence_of(pair, asked.out), seen.read_bytes())
+        finally:
+            for seen in folder.glob(f"r/explain/*/{SEEN}"):
+                write_whole(evidence_of(pair, asked.out), seen.read_bytes())
     return judged(content["explanation"], Result(pair, "", Outcome(answer=""), time.monotonic() - start, load))
 
 
