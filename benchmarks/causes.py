@@ -16,7 +16,7 @@ perl, and the headers of SQLite and zlib.
 
 Pairs whose truth has no count are explained without the instruments that only count. Each result is stored in the folder of --out, and
 what was observed beside it. If the command is repeated, only what is missing there is run: take another folder for other settings.
---explain-again explains what was observed by the program as it is now, and runs nothing. Several commands with different causes may use
+--explain-again explains with the present program what was observed, and runs nothing. Several commands with different causes may use
 one folder at once. `table.md` there has the tables of the last.
 """
 
@@ -29,7 +29,6 @@ import dataclasses
 import hashlib
 import json
 import os
-import pwd
 import re
 import shlex
 import subprocess
@@ -116,8 +115,8 @@ PROGRAMS = programs(FILE.read_bytes())
 NULLS, CAUSES = PROGRAMS.nulls, PROGRAMS.causes
 PROFILES = {"cpu": ("on-cpu",), "wall": ("on-cpu", "off-cpu")}
 """The instruments that divide a metric by function; the others count."""
-NOBODY = "nobody"
-"""The ordinary user (uid 65534 of Debian)."""
+ORDINARY_USER = 65534
+"""User and group (Debian Policy 9.2.2) without rights."""
 DISTURBED = "has no result to explain: disturbed"
 """Printed by explain where other processes used processors that a pair needs: on a busy machine the record has no result."""
 
@@ -376,15 +375,14 @@ def summary(results: Sequence[Result]) -> str:
 
 @contextlib.contextmanager
 def ordinary_user(out: Path) -> Iterator[None]:
-    """Become `NOBODY` for the rest of the process, with the folder of the results, and a home for the time of the context."""
-    account = pwd.getpwnam(NOBODY)
+    """Become `ORDINARY_USER` for the rest of the process, with the folder of the results, and a home for the time of the context."""
     with tempfile.TemporaryDirectory(prefix="swapstone-causes-home-", ignore_cleanup_errors=True) as home:
         for folder in (out, Path(home)):
-            os.chown(folder, account.pw_uid, account.pw_gid)
+            os.chown(folder, ORDINARY_USER, ORDINARY_USER)
         os.setgroups([])
-        os.setresgid(*[account.pw_gid] * 3)
-        os.setresuid(*[account.pw_uid] * 3)
-        os.environ |= {"HOME": home, "XDG_CACHE_HOME": f"{home}/cache", "USER": NOBODY, "TMPDIR": home}
+        os.setresgid(*[ORDINARY_USER] * 3)
+        os.setresuid(*[ORDINARY_USER] * 3)
+        os.environ |= {"HOME": home, "XDG_CACHE_HOME": f"{home}/cache", "TMPDIR": home}
         tempfile.tempdir = None
         yield
 
@@ -397,7 +395,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--nulls", nargs="*", metavar="CAUSE", help="which nulls; default: all")
     parser.add_argument("--hogs", type=int, default=0, help="number of busy loops beside it")
     parser.add_argument("--confirm", action="store_true", help="try remedies; default: the causes that have one")
-    parser.add_argument("--user", action="store_true", help="run as the user nobody; started by root")
+    parser.add_argument("--user", action="store_true", help="run as an ordinary user (uid 65534); started by root")
     parser.add_argument("--explain-again", action="store_true", help="explain what was observed again")
     parser.add_argument("--out", type=Path, default=Path("causes-results"), help="folder (default: %(default)s)")
     asked = parser.parse_args(arguments)
