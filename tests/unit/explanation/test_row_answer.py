@@ -111,6 +111,15 @@ def test_long_template_arguments_are_not_printed(symbol: str, printed: str) -> N
     assert function_text(symbol, OWN_OBJECT) == printed
 
 
+def test_what_stands_for_callers_that_were_left_out_does_not_lead() -> None:
+    alone = Frame(symbol="[unknown]", object="libc.so.6")
+    calls = [(alone, Frame(symbol=f"__x64_sys_{name}", object=KERNEL)) for name in ("mmap", "brk")]
+    before: dict[Stack, float] = {OWN: 10.0, calls[0]: 1.0}
+    found = explain(row(([before], [110.0]), ([{**before, calls[0]: 6.0, calls[1]: 5.0}], [210.0])))
+    assert any("without callers" in text for text in found.unknown)
+    assert "glibc: brk (system call)" in found.sentence and "; mmap (system call)" in found.sentence
+
+
 def test_files_that_one_variant_alone_has_are_the_same_if_their_functions_are() -> None:
     def of(file: str, names: str) -> Counts:
         return [{(*OWN, Frame(symbol=name, object=file)): 10.0 for name in names}]

@@ -28,6 +28,8 @@ _NEARLY_ALL = 0.95
 ShareInterval = Callable[[Sequence[Frame]], tuple[float, float]]
 
 NO_STACK = Frame(symbol="[no stack]", object=NAMELESS)
+NO_CALLERS = Frame(symbol=NAMELESS, object="C library")
+"""Stands for all callers where they were left out, so it is no function that could lead."""
 
 BELOW = "below "
 """Start of the name of functions without a name, before that of their caller."""
@@ -127,7 +129,7 @@ class ProfileDifference:
             The functions, the largest difference first; none if no such functions exist, or there is no difference.
         """
         whole = self.total.difference
-        shown = [one for one in self.frames if one.is_shown and one.frame != NO_STACK]
+        shown = [one for one in self.frames if one.is_shown and one.frame not in {NO_STACK, NO_CALLERS}]
         alone = _innermost([one for one in shown if self._cover([one])], whole)
         if alone is not None and (_accounts(alone.own.difference, whole) or not self.is_everywhere(alone)):
             return (alone,)

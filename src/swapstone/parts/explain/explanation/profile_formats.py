@@ -10,7 +10,7 @@ import itertools
 import re
 from collections.abc import Collection, Sequence
 
-from swapstone.core.comparison.profile_difference import NO_STACK, Weights, stacks_of_both
+from swapstone.core.comparison.profile_difference import NO_CALLERS, NO_STACK, Weights, stacks_of_both
 from swapstone.core.model.number_text import fixed
 from swapstone.core.model.profile import KERNEL, NAMELESS, OWN_OBJECT, Frame, Profile
 from swapstone.parts.explain.explanation.call_names import common_call, plain_name
@@ -280,7 +280,7 @@ def canonical(frames: Sequence[Frame], *, cut: bool, calls: Collection[str] = ()
         ):
             library[-1:], kernel = [], [Frame(symbol=name, object=KERNEL)]
     if cut and inside:
-        callers = [Frame(symbol="[unknown]", object=LIBRARY)]
+        callers = [NO_CALLERS]
         library = [frame for frame in library if frame != callers[0]] if not kernel else []
     return (*callers, *library, *kernel) or tuple(frames[-1:])
 
