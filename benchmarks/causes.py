@@ -11,16 +11,20 @@ perl, and the headers of SQLite and zlib.
     benchmarks/causes fsync lock          some causes, and the nulls
     benchmarks/causes --nulls             all causes without nulls
     benchmarks/causes --hogs 2            beside two busy loops
+    benchmarks/causes --user              as an ordinary user: the causes that such a user can run
     benchmarks/causes --confirm           causes with a remedy: the share of the gap that it closes
 
-Each result is stored in the folder of --out. If the command is repeated, only what is missing there is run: take another folder for
-another state of the program or other settings. `table.md` there has the tables.
+Pairs whose truth has no count are explained without the instruments that only count. Each result is stored in the folder of --out, and
+what was observed beside it. If the command is repeated, only what is missing there is run: take another folder for other settings.
+--explain-again explains with the present program what was observed, and runs nothing. Several commands with different causes may use
+one folder at once. `table.md` there has the tables of the last.
 """
 
 from __future__ import annotations
 
 import argparse
 import collections
+import contextlib
 import dataclasses
 import hashlib
 import json
@@ -31,7 +35,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -41,9 +45,14 @@ from benchmarks.verdict_hogs import beside
 from tests.e2e.cli import swapstone
 
 from swapstone.core.model.directories import write_whole
+from swapstone.core.model.profile import KERNEL
 from swapstone.core.model.regular_file import decode_toml
 from swapstone.parts.explain.explanation.by_function import function_text
-from swapstone.parts.explain.model.explanation import RemedyShare
+from swapstone.parts.explain.explanation.row_answer import NO_PROCESSOR, explain_measurements
+from swapstone.parts.explain.instruments.acquisition import INSTRUMENTS
+from swapstone.parts.explain.model.explanation import RemedyShare, RowMeasurements
+from swapstone.parts.explain.report.explanation_document import to_json
+from swapstone.parts.explain.session.explanation_files import SEEN
 
 SOURCES = Path(__file__).with_name("cause_programs")
 LIBRARIES = 50
@@ -104,6 +113,10 @@ def programs(content: bytes) -> Programs:
 
 PROGRAMS = programs(FILE.read_bytes())
 NULLS, CAUSES = PROGRAMS.nulls, PROGRAMS.causes
+PROFILES = {"cpu": ("on-cpu",), "wall": ("on-cpu", "off-cpu")}
+"""The instruments that divide a metric by function; the others count."""
+ORDINARY_USER = 65534
+"""User and group (Debian Policy 9.2.2) without rights."""
 DISTURBED = "has no result to explain: disturbed"
 """Printed by explain where other processes used processors that a pair needs: on a busy machine the record has no result."""
 
@@ -131,10 +144,11 @@ class Outcome:
     """What explain gave for a pair.
 
     Attributes:
-        named: the functions that lead, with their callers; empty for none.
+        named: the functions that lead, each with the one below it that has most of its difference, and callers; `NO_PROCESSOR` if that is
+            the answer; empty for none.
         share: of the first in the difference.
         interval: of the share; None without intervals.
-        evidence: the sentences about counts.
+        evidence: the sentences about counts, and what differs in the surroundings.
         answer: the first sentence.
         differs: whether the record has a difference; on a busy machine a planted cause may have no effect, such as false sharing of
             threads that never run at the same time.
@@ -182,17 +196,19 @@ def stored(path: Path) -> Result | None:
 def outcome_of(explanation: Mapping[str, Any]) -> Outcome:
     """Return what an explanation, as JSON, names."""
     time, differs = explanation["time"], explanation.get("differs", True)
-    evidence, answer = " | ".join(explanation["evidence"]), explanation["sentence"]
+    answer, evidence = explanation["sentence"], " | ".join((*explanation["evidence"], *explanation["surroundings"]))
     leading = time["functions"][: time["leading"]] if time else []
+    if NO_PROCESSOR in answer:
+        return Outcome(answer=answer, named=NO_PROCESSOR, evidence=evidence)
     if not leading:
         return Outcome(answer=answer, differs=differs, evidence=evidence)
     first, whole = leading[0], time["measured"][1] - time["measured"][0]
-    low, high = sorted(end / whole for end in first["interval"] or (whole, whole))
-    names = [each for one in leading for each in (one, *one["callers"])]
+    entries = [{"symbol": one["entry"], "object": KERNEL} for one in leading if one["entry"]]
+    names = [each for one in leading for each in (one, *filter(None, (one["mostly"],)), *one["callers"])] + entries
     return Outcome(
         named=", ".join(dict.fromkeys(function_text(each["symbol"], each["object"]) for each in names)),
         share=(first["candidate"] - first["baseline"]) / whole,
-        interval=(low, high) if first["interval"] else None,
+        interval=tuple(time["shares"][0]) if time["shares"] else None,
         evidence=evidence,
         answer=answer,
     )
@@ -217,42 +233,71 @@ def built(folder: Path, commands: Iterable[str] = ("{folder}/causes",)) -> Path:
 
 
 def explained(program: Path, pair: Pair, asked: argparse.Namespace) -> Result:
-    """Compare and explain a pair; a failure is a result, too."""
+    """Compare and explain a pair, and keep what was observed; a failure is a result, too."""
     cause, start, load = pair.planted, time.monotonic(), os.getloadavg()[0]
     with tempfile.TemporaryDirectory(prefix="swapstone-causes-") as scratch:
         folder = Path(scratch)
         commands = [placed(each, program.parent) for each in cause.commands]
         words = ("-n", "plain", "-n", "planted", "--env", f"CAUSES_LIBRARIES={program.parent}")
+        without = [
+            f"--without={name}" for name in INSTRUMENTS if name not in PROFILES[cause.metric] and not cause.detail
+        ]
         confirm = ("--confirm",) if asked.confirm and not pair.null else ()
         try:
             swapstone(folder, "compare", *commands, *words, "--blocks", str(asked.blocks), "--out", f"{folder}/r")
-            found = swapstone(folder, "explain", f"{folder}/r", cause.metric, "--only", "*", "--json", *confirm)
+            found = swapstone(
+                folder, "explain", f"{folder}/r", cause.metric, "--only", "*", "--json", *without, *confirm
+            )
             content = json.loads(found.stdout)
         except (AssertionError, ValueError, TimeoutError, subprocess.TimeoutExpired) as error:
             disturbed = DISTURBED in str(error)
             problem = Outcome(answer=str(error)[-2000:], differs=not disturbed)
             verdict = verdict_of(problem, cause) if disturbed else "FAILED"
             return Result(pair, verdict, problem, time.monotonic() - start, load)
-    outcome = outcome_of(content["explanation"])
-    verdict = verdict_of(outcome, cause)
-    remedies = msgspec.convert(content["explanation"]["remedies"] or (), tuple[RemedyShare, ...])
-    return Result(pair, verdict, outcome, time.monotonic() - start, load, remedies)
+        finally:
+            for seen in folder.glob(f"r/explain/*/{SEEN}"):
+                write_whole(evidence_of(pair, asked.out), seen.read_bytes())
+    return judged(content["explanation"], Result(pair, "", Outcome(answer=""), time.monotonic() - start, load))
+
+
+def evidence_of(pair: Pair, out: Path) -> Path:
+    """Return the file with what was observed of a pair."""
+    return out / f"{pair.key}-{SEEN}"
+
+
+def explained_again(result: Result, out: Path) -> Result:
+    """Return a result by an explanation of what was observed, which is made now; unchanged if nothing is stored."""
+    if not evidence_of(result.pair, out).exists():
+        return result
+    seen = msgspec.json.decode(evidence_of(result.pair, out).read_bytes(), type=RowMeasurements)
+    return judged(json.loads(to_json(explain_measurements(seen), seen))["explanation"], result)
+
+
+def judged(explanation: Mapping[str, Any], result: Result) -> Result:
+    """Return a result with the verdict on an explanation, as JSON."""
+    outcome = outcome_of(explanation)
+    remedies = msgspec.convert(explanation["remedies"] or (), tuple[RemedyShare, ...])
+    verdict = verdict_of(outcome, result.pair.planted)
+    return dataclasses.replace(result, verdict=verdict, outcome=outcome, remedies=remedies)
 
 
 def verdict_of(found: Outcome, cause: Cause) -> str:
-    """Return the verdict on an outcome, as in `Result`."""
+    """Return the verdict on an outcome, as in `Result`. Time without a processor is a right answer where the surroundings are the cause."""
     if not cause.functions:
         return "LOUD" if found.named else "silent"
     if not found.named:
         return "missed" if found.differs else "none"
-    if not re.search(cause.functions, found.named):
+    limited = found.named == NO_PROCESSOR and cause.kind.startswith("surroundings")
+    if not limited and not re.search(cause.functions, found.named):
         return "WRONG"
     return "right" if re.search(cause.detail, found.evidence) else "function"
 
 
 def chosen(asked: argparse.Namespace) -> list[Pair]:
     """Return the pairs to run, causes before nulls."""
-    causes = asked.causes or [name for name, cause in CAUSES.items() if cause.remedy or not asked.confirm]
+    causes = asked.causes or [
+        name for name, cause in CAUSES.items() if (cause.remedy or not asked.confirm) and (cause.user or not asked.user)
+    ]
     nulls = asked.nulls if asked.nulls is not None else () if asked.confirm else NULLS
     return [*(Pair(name, null=False) for name in causes), *(Pair(name, null=True) for name in nulls)]
 
@@ -260,6 +305,10 @@ def chosen(asked: argparse.Namespace) -> list[Pair]:
 def run_all(pairs: Sequence[Pair], asked: argparse.Namespace) -> list[Result]:
     """Run what has no stored result, and return the results of all. Progress with the time that is left goes to standard error."""
     found = {pair: result for pair in pairs if (result := stored(asked.out / f"{pair.key}.json")) is not None}
+    if asked.explain_again:
+        found = {pair: explained_again(result, asked.out) for pair, result in found.items()}
+        for pair, result in found.items():
+            write_whole(asked.out / f"{pair.key}.json", msgspec.json.encode(result))
     left = [pair for pair in pairs if pair not in found]
     loops = "while :; do :; done & " * (asked.hogs if left else 0)
     with tempfile.TemporaryDirectory(prefix="swapstone-causes-") as scratch, beside(["sh", "-c", f"{loops}wait"]):
@@ -324,6 +373,20 @@ def summary(results: Sequence[Result]) -> str:
     )
 
 
+@contextlib.contextmanager
+def ordinary_user(out: Path) -> Iterator[None]:
+    """Become `ORDINARY_USER` for the rest of the process, with the folder of the results, and a home for the time of the context."""
+    with tempfile.TemporaryDirectory(prefix="swapstone-causes-home-", ignore_cleanup_errors=True) as home:
+        for folder in (out, Path(home)):
+            os.chown(folder, ORDINARY_USER, ORDINARY_USER)
+        os.setgroups([])
+        os.setresgid(*[ORDINARY_USER] * 3)
+        os.setresuid(*[ORDINARY_USER] * 3)
+        os.environ |= {"HOME": home, "XDG_CACHE_HOME": f"{home}/cache", "TMPDIR": home}
+        tempfile.tempdir = None
+        yield
+
+
 def main(arguments: Sequence[str]) -> int:
     """Measure and print; return the exit status."""
     parser = parser_of("causes", __doc__)
@@ -332,14 +395,18 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--nulls", nargs="*", metavar="CAUSE", help="which nulls; default: all")
     parser.add_argument("--hogs", type=int, default=0, help="number of busy loops beside it")
     parser.add_argument("--confirm", action="store_true", help="try remedies; default: the causes that have one")
+    parser.add_argument("--user", action="store_true", help="run as an ordinary user (uid 65534); started by root")
+    parser.add_argument("--explain-again", action="store_true", help="explain what was observed again")
     parser.add_argument("--out", type=Path, default=Path("causes-results"), help="folder (default: %(default)s)")
     asked = parser.parse_args(arguments)
     pairs = chosen(asked)
     if wrong := [pair.key for pair in pairs if pair.name not in (NULLS if pair.null else CAUSES)]:
         parser.error(f"there is no {wrong[0]!r}; there are {', '.join(CAUSES)}, and as nulls {', '.join(NULLS)}")
     asked.out.mkdir(parents=True, exist_ok=True)
+    asked.out = asked.out.resolve()
     try:
-        results = run_all(pairs, asked)
+        with ordinary_user(asked.out) if asked.user else contextlib.nullcontext():
+            results = run_all(pairs, asked)
     except KeyboardInterrupt:
         print(f"\nStopped. The results so far are in {asked.out}. Repeat the command to go on.", file=sys.stderr)
         return 130

@@ -10,6 +10,7 @@ import shlex
 import subprocess
 from pathlib import Path
 
+import msgspec
 import pytest
 from benchmarks import causes
 from benchmarks.causes import (
@@ -23,6 +24,8 @@ from benchmarks.causes import (
     Pair,
     Result,
     built,
+    chosen,
+    evidence_of,
     main,
     outcome_of,
     placed,
@@ -34,29 +37,35 @@ from benchmarks.causes import (
     verdict_of,
 )
 
+from swapstone.parts.explain.explanation.row_answer import NO_PROCESSOR, explain_measurements
 from swapstone.parts.explain.instruments.remedies import REMEDIES
 from swapstone.parts.explain.model.explanation import RemedyShare
 from tests.programs import needs
+from tests.unit.explanation.rows import FREE, OWN
+from tests.unit.explanation.rows import row as measured
 
 HEADERS = [Path("/usr", each) for each in ("include/sqlite3.h", "include/zlib.h", "share/i18n/locales/en_US")]
 PLANTED, NULL = Cause(("a 0", "a 1"), "branches", "mispredicted"), Cause(("a 0", "a 00"))
 
 
-def explanation(*names: str, evidence: str = "9 mispredicted branches", **changed: object) -> dict[str, object]:
+def explanation(
+    *names: str, evidence: str = "9 mispredicted branches", intervals: bool = True, entry: str = ""
+) -> dict[str, object]:
     functions = [
         {
             "symbol": name,
             "object": "[program]",
             "baseline": 10.0,
             "candidate": 19.0,
-            "interval": [8.0, 10.0],
             "callers": [{"symbol": "main", "object": "[program]"}],
-            **changed,
+            "entry": entry,
+            "mostly": {"symbol": "inner", "object": "[program]"} if entry else None,
         }
         for name in (*names, "other")
     ]
-    time = {"measured": [10.0, 20.0], "leading": len(names), "functions": functions}
-    return {"time": time, "sentence": "answer", "evidence": [evidence, "more"]}
+    shares = [[0.8, 1.0]] * (len(names) + 1) if intervals else []
+    time = {"measured": [10.0, 20.0], "leading": len(names), "functions": functions, "shares": shares}
+    return {"time": time, "sentence": "answer", "evidence": [evidence, "more"], "surroundings": ["affinity"]}
 
 
 def test_a_cause_is_right_with_its_function_and_its_counts() -> None:
@@ -65,10 +74,11 @@ def test_a_cause_is_right_with_its_function_and_its_counts() -> None:
         named="branches, main",
         share=0.9,
         interval=(0.8, 1.0),
-        evidence="9 mispredicted branches | more",
+        evidence="9 mispredicted branches | more | affinity",
         answer="answer",
     )
-    assert outcome_of(explanation("branches", interval=None)).interval is None
+    assert outcome_of(explanation("branches", intervals=False)).interval is None
+    assert outcome_of(explanation("clear", entry="__x64_sys_mmap")).named == "clear, inner, main, mmap (system call)"
     nothing = outcome_of(explanation())
     assert (nothing.named, nothing.answer, nothing.differs) == ("", "answer", True)
     assert not outcome_of({**explanation(), "differs": False}).differs
@@ -91,6 +101,14 @@ def test_verdicts(found: dict[str, object], expected: str, of_null: str) -> None
     outcome = outcome_of(found)
     assert (verdict_of(outcome, PLANTED), verdict_of(outcome, NULL)) == (expected, of_null)
     assert verdict_of(outcome_of({**explanation(), "differs": False}), PLANTED) == "none"
+
+
+def test_time_without_a_processor_is_right_only_where_the_surroundings_are_the_cause() -> None:
+    late = outcome_of({**explanation("main"), "sentence": f"99 % of the difference is {NO_PROCESSOR}"})
+    assert (late.named, late.evidence) == (NO_PROCESSOR, "9 mispredicted branches | more | affinity")
+    pinned = Cause(("a 0", "a 1"), "crunch", "affinity", kind="surroundings: one processor")
+    quota = Cause(("a 0", "a 1"), "crunch", "quota", kind="surroundings: a quota")
+    assert [verdict_of(late, each) for each in (pinned, quota, PLANTED, NULL)] == ["right", "function", "WRONG", "LOUD"]
 
 
 def test_the_truths_are_those_that_were_committed() -> None:
@@ -186,6 +204,30 @@ def test_a_row_has_the_share_of_its_remedy_and_of_all_others() -> None:
     assert text.count("fsync") == text.count("lock ") == 2 and text.count("| turns ") == 1
 
 
+def test_what_was_observed_is_explained_again_without_a_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs, pair = [{FREE: 100.0, OWN: 100.0}] * 8, Pair("strlen", null=False)
+    seen = measured((runs, [1e8] * 8), ([{FREE: 300.0, OWN: 100.0}] * 8, [2e8] * 8))
+    (tmp_path / "strlen.json").write_bytes(msgspec.json.encode(result("strlen", "missed")))
+    arguments = ["strlen", "--nulls", "--out", str(tmp_path), "--explain-again"]
+    monkeypatch.setattr(causes, "explained", None)  # nothing runs
+    assert main(arguments) == 0 and stored(tmp_path / "strlen.json") == result("strlen", "missed")
+    evidence_of(pair, tmp_path).write_bytes(seen.encoded())
+    assert main(arguments) == 1  # a wrong function
+    found = stored(tmp_path / "strlen.json")
+    assert found is not None and found.outcome.answer == explain_measurements(seen).sentence
+    assert (found.verdict, found.outcome.named) == ("WRONG", "free (C library), work")
+    assert (found.seconds, found.load) == (9.0, 1.5)
+
+
+def test_an_ordinary_user_has_the_causes_that_such_a_user_can_run() -> None:
+    asked = argparse.Namespace(causes=[], nulls=[], confirm=False, user=True)
+    assert {pair.name for pair in chosen(asked)} == CAUSES.keys() - {"quota"}
+    asked.user = False
+    assert len(chosen(asked)) == len(CAUSES)
+
+
 def test_ten_causes_or_more_have_a_remedy() -> None:
     remedies = {cause.remedy for cause in CAUSES.values()} - {""}
     assert sum(bool(cause.remedy) for cause in CAUSES.values()) >= 10
@@ -207,6 +249,6 @@ def test_a_pair_that_fails_or_is_disturbed_is_a_result(
         raise AssertionError(message)
 
     monkeypatch.setattr(causes, "swapstone", swapstone)
-    asked = argparse.Namespace(blocks=1, confirm=False)
+    asked = argparse.Namespace(blocks=1, confirm=False, out=tmp_path)
     found = causes.explained(tmp_path / "causes", Pair("turns", null), asked)
     assert (found.verdict, found.outcome.answer) == (verdict, message)

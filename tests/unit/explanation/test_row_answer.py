@@ -33,6 +33,7 @@ from tests.unit.explanation.rows import (
     READ,
     SLEEP,
     Amounts,
+    Counts,
     Stack,
     counted,
     drawn,
@@ -66,6 +67,68 @@ def test_several_functions_lead_together() -> None:
         "w takes 200 ns (cpu) with musl instead of 100 ns with glibc: read (system call), called by work, takes 60 ns more, 60 % of the "
         "difference; free (C library), called by work, takes 40 ns more, 40 % of the difference; together 100 %."
     )
+
+
+def test_a_function_of_the_kernel_has_its_system_call_or_fault() -> None:
+    names = ("__x64_sys_mmap", "__mm_populate", "alloc_pages", "clear_page")
+    clear = (*OWN, *(Frame(symbol=name, object=KERNEL) for name in names))
+    found = explain(row(([{clear: 1.0, clear[:-1]: 1.0}], [100.0]), ([{clear: 3.0, clear[:-1]: 1.0}], [200.0])))
+    assert found.sentence.endswith(
+        ": clear_page (kernel), called by alloc_pages (kernel), in mmap (system call), below work, takes 100 ns more, 100 % of the "
+        "difference."
+    )
+    (*_, handled) = explain(
+        row(([{FAULT[:-1]: 9.0}], [100.0]), ([{FAULT: 10.0, FAULT[:-1]: 9.0}], [211.0]))
+    ).sentence.split(": ")
+    assert handled.startswith("handle_mm_fault (kernel), called by page faults (kernel), below work, takes 1")
+
+
+def test_the_function_below_that_has_most_of_it_is_named() -> None:
+    tally, get = (
+        (*OWN, Frame(symbol="tally", object="libtls.so")),
+        Frame(symbol="__tls_get_addr", object="ld-linux-x86-64.so.2"),
+    )
+    before, after = {tally: 10.0, OWN: 10.0}, {tally: 4.0, (*tally, get): 16.0, OWN: 10.0}
+    found = explain(row(([before], [200.0]), ([after], [300.0])))
+    assert found.sentence.endswith(
+        ": tally (libtls.so), called by work, with what it calls, mostly tls_get_addr (C library), takes 100 ns more, 100 % of the "
+        "difference."
+    )
+
+
+@pytest.mark.parametrize(
+    ("symbol", "printed"),
+    [
+        (
+            "std::__detail::_Executor<std::__normal_iterator<char const*>, std::allocator<std::sub_match<x> >, true>::_M_dfs",
+            "std::__detail::_Executor<...>::_M_dfs",
+        ),
+        ("std::vector<int>::push_back", "std::vector<int>::push_back"),
+        ("a" * 70 + "<<<", "a" * 70 + "<<<"),
+    ],
+)
+def test_long_template_arguments_are_not_printed(symbol: str, printed: str) -> None:
+    assert function_text(symbol, OWN_OBJECT) == printed
+
+
+def test_what_stands_for_callers_that_were_left_out_does_not_lead() -> None:
+    alone = Frame(symbol="[unknown]", object="libc.so.6")
+    calls = [(alone, Frame(symbol=f"__x64_sys_{name}", object=KERNEL)) for name in ("mmap", "brk")]
+    before: dict[Stack, float] = {OWN: 10.0, calls[0]: 1.0}
+    found = explain(row(([before], [110.0]), ([{**before, calls[0]: 6.0, calls[1]: 5.0}], [210.0])))
+    assert any("without callers" in text for text in found.unknown)
+    assert "glibc: brk (system call)" in found.sentence and "; mmap (system call)" in found.sentence
+
+
+def test_files_that_one_variant_alone_has_are_the_same_if_their_functions_are() -> None:
+    def of(file: str, names: str) -> Counts:
+        return [{(*OWN, Frame(symbol=name, object=file)): 10.0 for name in names}]
+
+    found = explain(row((of("libz.so.1.2", "abc"), [300.0]), (of("libz.so.1.3", "abcd"), [400.0])))
+    assert ": d (libz.so.1.3), called by work, takes 100 ns more, 100 % of the difference." in found.sentence
+    assert "Functions of libz.so.1.2 count as those of the same names in libz.so.1.3." in found.unknown
+    unlike = explain(row((of("liba.so", "abc"), [300.0]), (of("libb.so", "xyzd"), [400.0])))
+    assert not [each for each in unlike.unknown if "same names" in each]
 
 
 def test_a_difference_over_many_functions_is_spread() -> None:
@@ -345,6 +408,24 @@ def test_calls_and_allocations_belong_to_functions_of_their_name() -> None:
         == "50 allocations of 1 to 64 B per operation (other variant: 1)"
     )
     assert evidence_of({OWN: 1}, {OWN: 1, STRLEN: 8}, *sizes) == ""
+
+
+def test_instructions_belong_to_functions_by_their_own_time() -> None:
+    both = {("instructions", "all"): 100.0, ("instructions", "work"): 1.0}
+    # callgrind has the object of a function, cachegrind has not
+    more = counted(
+        "instructions",
+        {**both, ("instructions", "__strlen_avx2 (libc.so.6)"): 9.0},
+        {
+            **both,
+            ("instructions", "__strlen_avx2"): 900.0,
+            ("instructions", "work"): 90.0,
+            ("instructions", "???"): 70.0,
+        },
+    )
+    found = evidence_of({OWN: 1}, {OWN: 1, STRLEN: 8}, *more)
+    assert found.endswith("900 instructions of strlen per operation (other variant: 9)")
+    assert "of work" not in found, "what it calls takes the time"
 
 
 def instructions(before: float, after: float, **events: float) -> tuple[InstrumentResult, InstrumentResult]:

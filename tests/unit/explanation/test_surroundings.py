@@ -21,6 +21,7 @@ from swapstone.parts.explain.explanation.surroundings import (
     READY,
     part_differences,
     read_counts,
+    read_limits,
     read_surroundings,
     surrounding_lines,
 )
@@ -51,7 +52,7 @@ def test_quantities_are_read_from_the_texts_of_a_process(tmp_path: Path) -> None
     found = read_surroundings(texts(), objects, (("SET", "y"),), tmp_path)
     assert found == {
         "processor quota and its period in us": "none",
-        "allowed processors": "0-1",
+        "CPU affinity": "0-1",
         "nice value": "-5",
         "scheduling policy": "SCHED_IDLE",
         "real-time priority": "40",
@@ -88,6 +89,36 @@ def test_a_quota_is_found_in_the_groups_above_with_its_stops(tmp_path: Path, ver
     assert read_surroundings(escape, (), (), tmp_path / "b")["processor quota and its period in us"] == "none"
     gone = {**texts(cgroup="0::/gone\n"), cgroup_file("cpu.max"): "7 9\n"}
     assert read_surroundings(gone, (), (), tmp_path / "b")["processor quota and its period in us"] == "7 9"
+
+
+def test_what_keeps_processors_from_a_process_is_read_while_it_runs(tmp_path: Path) -> None:
+    group, process = tmp_path / "groups" / "a", tmp_path / "7"
+    group.mkdir(parents=True)
+    (group / "cpu.max").write_text("15000 100000\n")
+    process.mkdir()
+    assert read_limits(process, tmp_path / "groups") == {}, "it has ended"
+    for name, text in (("status", STATUS), ("stat", STAT), ("cgroup", "0::/a\n")):
+        (process / name).write_text(text)
+    assert read_limits(process, tmp_path / "groups") == {
+        "processor quota and its period in us": "15000 100000",
+        "CPU affinity": "0-1",
+        "nice value": "-5",
+        "scheduling policy": "SCHED_IDLE",
+        "real-time priority": "40",
+    }
+
+
+def test_a_limit_that_is_gone_at_the_end_is_named() -> None:
+    quota = "processor quota and its period in us"
+
+    def limited(slow: tuple[str, ...], fast: tuple[str, ...]) -> tuple[str, ...]:
+        seen = surrounded({quota: ("none",)}, {quota: ("none",)}, WAITS)
+        runs = (result("pages", BASE, limits=((quota, fast),)), result("pages", CANDIDATE, limits=((quota, slow),)))
+        return surrounding_lines(msgspec.structs.replace(seen, runs=runs), ())[1:]
+
+    named = f"{quota}, while it ran: 15000 100000 with musl, none with glibc."
+    assert limited(("none", "15000 100000"), ("none",)) == (named,)
+    assert limited(("none",), ("none", "15000 100000")) == limited(("7 9",), ()) == ()
 
 
 def test_texts_of_other_forms_have_no_quantities(tmp_path: Path) -> None:
@@ -135,8 +166,8 @@ def test_the_kernels_counts_divide_the_difference() -> None:
 
 
 def test_only_what_differs_in_all_runs_and_may_account_for_the_time_is_named() -> None:
-    slow = {"nice value": ("19",), "seccomp filters": ("1",), "allowed processors": ("0", "0-1"), "limit of {}": ("",)}
-    fast = {"nice value": ("0",), "seccomp filters": ("0",), "allowed processors": ("0-1",), "limit of {}": ("",)}
+    slow = {"nice value": ("19",), "seccomp filters": ("1",), "CPU affinity": ("0", "0-1"), "limit of {}": ("",)}
+    fast = {"nice value": ("0",), "seccomp filters": ("0",), "CPU affinity": ("0-1",), "limit of {}": ("",)}
     one, rest = "limit of stack size", ("8",)
     lines = surrounding_lines(surrounded({**slow, one: rest}, fast, WAITS), ())[1:]
     assert lines == ("nice value: 19 with musl, 0 with glibc.", "limit of stack size: 8 with musl, none with glibc.")
@@ -224,6 +255,13 @@ def test_a_quota_is_the_answer_without_a_profile_too() -> None:
         "w, musl against glibc: 95 % of the difference is time ready without a processor, consistent with nice value: 19 with musl, "
         "0 with glibc."
     )
+    # After each wait a thread waits for a processor, so a variant that waits more often is delayed more by the same load.
+    often = [
+        msgspec.structs.replace(each, metrics=(*each.metrics, ("nvcsw", number)))
+        for each, number in zip(late.references, (30.0, 3900.0), strict=True)
+    ]
+    waits = msgspec.structs.replace(late, references=(often[0], often[1]))
+    assert explain(waits).sentence == explain(refused).sentence
 
 
 def test_the_surroundings_are_shown_of_runs_that_differ_now() -> None:

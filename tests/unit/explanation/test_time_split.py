@@ -12,6 +12,8 @@ import pytest
 
 from swapstone.core.comparison.profile_difference import NO_STACK, Weights
 from swapstone.core.model.profile import KERNEL, OWN_OBJECT, Frame
+from swapstone.parts.explain.explanation.amounts import span
+from swapstone.parts.explain.explanation.by_function import answer, by_function
 from swapstone.parts.explain.explanation.row_answer import explain_measurements as explain
 from swapstone.parts.explain.explanation.time_split import LEAST_RUNS, TimeSplit, time_split
 from swapstone.parts.explain.model.explanation import (
@@ -186,11 +188,16 @@ def test_the_share_that_functions_have_together_decides_and_not_the_width_of_the
     assert {one.frame.symbol for one in leading} == {"free", "__x64_sys_read"}
     whole, frames = found.total.difference, [one.frame for one in leading]
     lows = sum(one.interval[0] / whole for one in leading if one.interval)
-    assert found.least_share is not None and lows < 0.8 <= found.least_share(frames) < 1.0, (
+    assert found.share_interval is not None and lows < 0.8 <= found.share_interval(frames)[0] < 1.0, (
         "their errors have one cause"
     )
-    assert found.least_share([Frame(symbol="other", object=OWN_OBJECT)]) == -math.inf
-    doubtful = dataclasses.replace(found, least_share=lambda _: 0.79)
+    assert found.share_interval([Frame(symbol="other", object=OWN_OBJECT)]) == (-math.inf, math.inf)
+    printed = by_function(found)
+    alone = [found.share_interval([frame]) for frame in frames]
+    assert printed.shares == (*alone, found.share_interval(frames))
+    assert answer("x", printed).endswith(f"; together 100 % ({span(printed.shares[-1])}).")
+    assert f"of the difference ({span(alone[0])})" in answer("x", printed)
+    doubtful = dataclasses.replace(found, share_interval=lambda _: (0.79, 1.0))
     assert doubtful.leading() == ()
 
 
@@ -288,6 +295,7 @@ def test_a_profile_without_samples_of_the_kernel_is_refused_where_the_kernel_cou
         (("user", 9e7), ("system", 1e7), ("counted", 1e8)),  # a tenth, and 100 ticks
         (("user", 0.0), ("system", 1e7), ("counted", 1e7)),  # one tick in each of 10 runs decides nothing
         (("user", 0.0), ("system", 0.0), ("counted", 0.0)),
+        (("user", 7e7), ("system", 9.3e8), ("counted", 1e9), ("nvcsw", 2000.0)),  # bursts that ticks seldom find
         (),
     ],
 )

@@ -22,7 +22,13 @@ from swapstone.parts.explain.instruments import (
     syscalls,
     traced_run,
 )
-from swapstone.parts.explain.instruments.instrument_result import ProfileBuilder, RecordedRuns, RunPlan, planned_runs
+from swapstone.parts.explain.instruments.instrument_result import (
+    BRIEF_TIMES,
+    ProfileBuilder,
+    RecordedRuns,
+    RunPlan,
+    planned_runs,
+)
 from swapstone.parts.explain.instruments.offcpu import Timeline
 from swapstone.parts.explain.instruments.perf import MeasuredWindows, Recording
 from swapstone.parts.explain.instruments.perf_script import Event
@@ -182,7 +188,10 @@ def test_an_ordinary_user_gets_fewer_runs_and_shorter_limits() -> None:
     reference = ReferenceRuns({"wall": 2e9, "cpu": 2e9}, (), (), Path(), 2.0)
     brief = dataclasses.replace(reference, brief=True)
     assert (reference.limit_s, brief.limit_s) == (40.0, 2.0 + traced_run.BRIEF_S)
-    assert planned_runs(tracee("/x"), brief, samples=1000, rate_hz=2000.0) == RunPlan(1, 8, traced_run.BRIEF_S)
+    times = (traced_run.BRIEF_S, BRIEF_TIMES * traced_run.BRIEF_S)
+    assert planned_runs(tracee("/x"), brief, samples=1000, rate_hz=2000.0) == RunPlan(5, 1, *times)
+    brief = dataclasses.replace(brief, longest_s=3.0)
+    assert planned_runs(tracee("/x"), brief, samples=1000, rate_hz=2000.0) == RunPlan(1, 8, *times)
 
 
 @needs("strace", "cc")

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
@@ -94,6 +95,7 @@ def test_the_memory_of_a_run_is_read_while_it_runs(tmp_path: Path) -> None:
     sizes = {each.name: each.value for each in found.amounts}
     assert sizes[RESIDENT] >= 100 << 10
     assert sizes[HUGE] <= sizes[RESIDENT]
+    assert set(dict(found.limits)["nice value"]) == {str(os.nice(0))}
 
 
 def test_servers_have_no_counts_of_a_whole_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

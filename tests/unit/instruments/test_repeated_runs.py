@@ -36,6 +36,7 @@ def test_short_runs_are_repeated_until_there_are_enough_samples() -> None:
 
 
 def test_long_runs_are_divided_into_parts() -> None:
+    assert plan(5.0, samples=1000) == RunPlan(FEW_RUNS, 1), "parts of runs differ by the phases of a program"
     assert plan(7.0, samples=1000) == RunPlan(2, 4)
     assert plan(100.0, samples=1000) == RunPlan(1, RUNS)
 
@@ -44,7 +45,7 @@ def test_reading_many_switches_leaves_time_for_fewer_runs() -> None:
     assert plan(0.1, nvcsw=10.0) == RunPlan(RUNS, 1)
     assert plan(0.1, nvcsw=30_000.0, nivcsw=10_000.0) == RunPlan(2, 4)
     # of three passes, and of a server 0.1 switches in each of 1000 requests
-    assert plan(0.1, Region.PASSES, nvcsw=10_000.0) == RunPlan(2, 4)
+    assert plan(0.1, Region.PASSES, nvcsw=10_000.0) == RunPlan(FEW_RUNS, 1)
     served = ReferenceRuns({"wall": 1e5, "nvcsw": 0.1}, (), (), Path(), 0.1)
     assert planned_runs(Tracee("v", REQUEST, Region.DRIVEN), served, switches=True) == RunPlan(RUNS, 1)
 

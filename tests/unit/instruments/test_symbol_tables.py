@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import lzma
 import resource
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,7 @@ from hypothesis import strategies as some
 from swapstone.core.factors.elf_file import DamagedElfError, open_elf, read_facts, symbols_of
 from swapstone.parts.explain.instruments.symbol_tables import Symbol, Table, table_of
 from tests.large_elf import FIRST, SIZE, elf_with_functions, elf_with_names, name_of
+from tests.programs import needs
 
 MANY, MILLION = 300_000, 1_000_000
 
@@ -125,3 +128,25 @@ def test_a_table_finds_what_a_search_through_all_symbols_finds(symbols: list[Sym
         found = [one.address for one in ordered if one.name == name and not one.resolver]
         assert table.address(name) == (found[0] if found else None)
     assert table.begins_at(address) <= any(one.address == address for one in symbols)
+
+
+@needs("cc", "objcopy", "strip")
+@pytest.mark.parametrize(
+    ("packed", "name"), [(lzma.compress, "work"), (bytes, ""), (lambda whole: lzma.compress(whole)[:-40], "")]
+)
+def test_mini_debug_info_names_the_functions_of_a_stripped_file(
+    tmp_path: Path, packed: Callable[[bytes], bytes], name: str
+) -> None:
+    source, whole, stripped = (tmp_path / each for each in ("a.c", "whole", "stripped"))
+    source.write_text(
+        "static __attribute__((noinline)) int work(int n) { return n * n; } int main(int n, char **a) { return a ? work(n) : 0; }\n"
+    )
+    subprocess.run(["cc", "-O1", "-o", whole, source], check=True)
+    table = table_of(whole)
+    address = None if table is None else table.address("work")
+    assert address is not None
+    (tmp_path / "data").write_bytes(packed(whole.read_bytes()))
+    subprocess.run(["strip", "-o", stripped, whole], check=True)
+    subprocess.run(["objcopy", f"--add-section=.gnu_debugdata={tmp_path / 'data'}", stripped], check=True)
+    found = table_of(stripped)
+    assert found is not None and found.name_at(address) == name

@@ -25,7 +25,11 @@ MOST_LEADING = 3
 _MOST_CHOSEN_FROM = 40
 _NEARLY_ALL = 0.95
 
+ShareInterval = Callable[[Sequence[Frame]], tuple[float, float]]
+
 NO_STACK = Frame(symbol="[no stack]", object=NAMELESS)
+NO_CALLERS = Frame(symbol=NAMELESS, object="C library")
+"""Stands for all callers where they were left out, so it is no function that could lead."""
 
 BELOW = "below "
 """Start of the name of functions without a name, before that of their caller."""
@@ -92,8 +96,8 @@ class ProfileDifference:
         total: of all stacks: the sum of all functions' own weights.
         frames: each function of either side, the largest difference of own weights first, of equal ones that of inclusive weights.
         notes: limits of the profiles.
-        least_share: returns the lower end of the interval of the share of the difference that functions have together, of which none calls
-            another one; None of exact weights, and where it can't be computed.
+        share_interval: returns the interval of the share of the difference that functions have together, of which none calls another one,
+            without ends if they have no intervals; None of exact weights, and where it can't be computed.
         nested: pairs of functions of which one calls the other, of those that are candidates for `leading`.
     """
 
@@ -101,16 +105,16 @@ class ProfileDifference:
     frames: tuple[FrameDifference, ...]
     notes: tuple[str, ...]
     nested: Collection[frozenset[Frame]] = ()
-    least_share: Callable[[Sequence[Frame]], float] | None = dataclasses.field(default=None, compare=False)
+    share_interval: ShareInterval | None = dataclasses.field(default=None, compare=False)
 
     def with_intervals(
         self,
         intervals: Mapping[Frame, tuple[float, float]],
-        least_share: Callable[[Sequence[Frame]], float] | None = None,
+        share_interval: ShareInterval | None = None,
     ) -> ProfileDifference:
-        """Return the same with intervals of the inclusive differences of some functions, and `least_share`."""
+        """Return the same with intervals of the inclusive differences of some functions, and `share_interval`."""
         frames = (dataclasses.replace(one, interval=intervals.get(one.frame)) for one in self.frames)
-        return dataclasses.replace(self, frames=tuple(frames), least_share=least_share)
+        return dataclasses.replace(self, frames=tuple(frames), share_interval=share_interval)
 
     def leading(self) -> tuple[FrameDifference, ...]:
         """Return the fewest functions, at most `MOST_LEADING`, that account for the difference, with what they call.
@@ -125,7 +129,7 @@ class ProfileDifference:
             The functions, the largest difference first; none if no such functions exist, or there is no difference.
         """
         whole = self.total.difference
-        shown = [one for one in self.frames if one.is_shown and one.frame != NO_STACK]
+        shown = [one for one in self.frames if one.is_shown and one.frame not in {NO_STACK, NO_CALLERS}]
         alone = _innermost([one for one in shown if self._cover([one])], whole)
         if alone is not None and (_accounts(alone.own.difference, whole) or not self.is_everywhere(alone)):
             return (alone,)
@@ -159,7 +163,7 @@ class ProfileDifference:
         part = sum(one.inclusive.difference for one in chosen)
         if not _accounts(part, self.total.difference):
             return False
-        return self.least_share is None or self.least_share([one.frame for one in chosen]) >= LEAST_COVERED
+        return self.share_interval is None or self.share_interval([one.frame for one in chosen])[0] >= LEAST_COVERED
 
     def _several(self, among: Sequence[FrameDifference]) -> tuple[FrameDifference, ...]:
         candidates = [one for one in among if self.is_relevant(one)]

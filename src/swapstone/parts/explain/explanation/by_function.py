@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 
 from swapstone.core.comparison.profile_difference import (
     BELOW,
@@ -19,6 +20,10 @@ from swapstone.parts.explain.model.explanation import CallerTime, FunctionTime, 
 
 MOST_FUNCTIONS, MOST_CALLERS = 40, 3
 """Of an explanation."""
+_HALF = 0.5
+_LONG = 60
+_CUT = "\0"
+_ARGUMENTS = re.compile(r"(?<=[\w\0])<[^<>]*>")
 
 
 def by_function(
@@ -40,6 +45,8 @@ def by_function(
         if one not in leading and (_size(one) >= least or (found.is_relevant(one) and not found.is_everywhere(one)))
     ]
     known = {one.frame: one for one in found.frames}
+    share = found.share_interval
+    shares = [share([one.frame for one in some]) for some in (*((one,) for one in leading), leading)] if share else []
     others.sort(key=lambda one: (not (one.interval and one.is_shown), -_size(one)))
     measured = (found.total.baseline, found.total.candidate)
     of_instructions = {
@@ -51,19 +58,22 @@ def by_function(
         measured=measured,
         leading=len(leading),
         spread=found.spread(),
+        shares=tuple(shares) if leading else (),
         functions=tuple(
-            _function(one, (waits or {}).get(one.frame, 0.0), known) for one in (*leading, *others)[:MOST_FUNCTIONS]
+            _function(one, (waits or {}).get(one.frame, 0.0), known, leads=one in leading)
+            for one in (*leading, *others)[:MOST_FUNCTIONS]
         ),
     )
 
 
 def _size(one: FrameDifference) -> float:
     """Return the own difference; of a system call or a fault, which are one with what the kernel does for them, the inclusive one."""
-    entry = one.frame == FAULTING or (one.frame.object == KERNEL and one.frame.symbol.startswith(SYSTEM_CALL))
-    return abs((one.inclusive if entry else one.own).difference)
+    return abs((one.inclusive if is_entry(one.frame) else one.own).difference)
 
 
-def _function(one: FrameDifference, waiting: float, known: Mapping[Frame, FrameDifference]) -> FunctionTime:
+def _function(
+    one: FrameDifference, waiting: float, known: Mapping[Frame, FrameDifference], *, leads: bool
+) -> FunctionTime:
     callers = [(frame, each.difference) for frame, each in one.callers.items() if each.difference]
     return FunctionTime(
         symbol=one.frame.symbol,
@@ -77,15 +87,34 @@ def _function(one: FrameDifference, waiting: float, known: Mapping[Frame, FrameD
             CallerTime(symbol=frame.symbol, object=frame.object, difference=more)
             for frame, more in callers[:MOST_CALLERS]
         ),
-        program=_program_function(one, known),
+        program=_above(one, known, lambda frame: frame.object == OWN_OBJECT and frame.symbol != NAMELESS),
+        entry=_above(one, known, is_entry) if one.frame.object == KERNEL else "",
+        mostly=_mostly(one, known) if leads else None,
     )
 
 
-def _program_function(one: FrameDifference, known: Mapping[Frame, FrameDifference]) -> str:
-    """Return the program's function nearest to a function by the callers with the largest differences; empty if it is one, or none is."""
+def _mostly(one: FrameDifference, known: Mapping[Frame, FrameDifference]) -> CallerTime | None:
+    """Return the innermost function below another one that has at least half of its difference; None if it has that itself, or none has."""
+    whole = one.inclusive.difference
+    if one.own.difference / whole >= _HALF:
+        return None
+    for each in sorted(known.values(), key=lambda each: each.weight):
+        more = each.inclusive.difference
+        if more / whole >= _HALF and each.is_shown and _above(each, known, lambda frame: frame == one.frame):
+            return CallerTime(symbol=each.frame.symbol, object=each.frame.object, difference=more)
+    return None
+
+
+def is_entry(frame: Frame) -> bool:
+    """Return whether a frame stands for a system call or a page fault, with the entry into the kernel."""
+    return frame == FAULTING or (frame.object == KERNEL and frame.symbol.startswith(SYSTEM_CALL))
+
+
+def _above(one: FrameDifference, known: Mapping[Frame, FrameDifference], wanted: Callable[[Frame], bool]) -> str:
+    """Return the wanted function nearest to a function by the callers with the largest differences; empty if it is one, or none is."""
     above: list[Frame] = []
     frame = one.frame
-    while frame.object != OWN_OBJECT or frame.symbol == NAMELESS:
+    while not wanted(frame):
         above.append(frame)
         frame = next((each for each in known[frame].callers if each not in above), NO_STACK)
         if frame == NO_STACK:
@@ -105,9 +134,17 @@ def function_text(symbol: str, where: str) -> str:
     file = {KERNEL: "kernel", OWN_OBJECT: "program"}.get(where, where)
     if symbol == NAMELESS:
         return f"{file}, code without a name"
+    short = without_template_arguments(symbol)
     if symbol.startswith(BELOW):
-        return f"{file}, {symbol}"
-    return symbol if where == OWN_OBJECT else f"{symbol} ({file})"
+        return f"{file}, {short}"
+    return short if where == OWN_OBJECT else f"{short} ({file})"
+
+
+def without_template_arguments(symbol: str) -> str:
+    """Return a C++ name with ``<...>`` in place of template arguments, unless it is short."""
+    while len(symbol) > _LONG and (shorter := _ARGUMENTS.sub(_CUT, symbol)) != symbol:
+        symbol = shorter
+    return symbol.replace(_CUT, "<...>")
 
 
 def answer(start: str, time: TimeByFunction) -> str:
@@ -126,26 +163,26 @@ def answer(start: str, time: TimeByFunction) -> str:
         return f"{start}: the difference is spread over {time.spread} functions, and no three of them are shown to have 80 % of it."
     leading = time.functions[: time.leading]
     together = sum(one.candidate - one.baseline for one in leading) / whole
-    texts = [_leading(one, whole, time.unit) for one in leading]
-    return f"{start}: {'; '.join(texts)}{f'; together {percent(together)}' if len(texts) > 1 else ''}."
+    between = [f" ({span(each)})" for each in time.shares] or [""] * (len(leading) + 1)
+    texts = [_leading(one, whole, time.unit, each) for one, each in zip(leading, between, strict=False)]
+    return f"{start}: {'; '.join(texts)}{f'; together {percent(together)}{between[-1]}' if len(texts) > 1 else ''}."
 
 
-def _leading(one: FunctionTime, whole: float, unit: str) -> str:
+def _leading(one: FunctionTime, whole: float, unit: str, between: str) -> str:
     more = one.candidate - one.baseline
-    share = percent(more / whole)
-    if one.interval is not None:
-        low, high = sorted(end / whole for end in one.interval)
-        share += f" of the difference ({span((low, high))})"
-    else:
-        share += " of the difference"
+    share = f"{percent(more / whole)} of the difference{between}"
     first = one.callers[0] if one.callers and not one.symbol.startswith(BELOW) else None
     caller = f", called by {function_text(first.symbol, first.object)}," if first else ""
+    if one.entry and (first is None or first.symbol != one.entry):
+        caller = f"{caller or ','} in {function_text(one.entry, KERNEL)},"
     if one.program and one.symbol != f"{BELOW}{one.program}" and (first is None or first.symbol != one.program):
         caller = f"{caller or ','} below {one.program},"
     below = one.object == KERNEL or abs(one.own) >= abs(more) / 2
+    mostly = f", mostly {function_text(one.mostly.symbol, one.mostly.object)}," if one.mostly else ""
+    inside = "" if below and not mostly else f"with what it calls{mostly} "
     verb = "executes" if unit == "1" else "waits" if abs(one.waiting) >= abs(more) / 2 else "takes"
     return (
-        f"{function_text(one.symbol, one.object)}{caller} {'' if below else 'with what it calls '}{verb} {in_unit(abs(more), unit)} "
+        f"{function_text(one.symbol, one.object)}{caller} {inside}{verb} {in_unit(abs(more), unit)} "
         f"{'more' if more > 0 else 'fewer' if unit == '1' else 'less'}, {share}"
     )
 

@@ -96,13 +96,13 @@ _DECORATION = re.compile(
 _ALIASES = {"memmove": "memcpy", "mempcpy": "memcpy", "cfree": "free", "rawmemchr": "memchr", "strchrnul": "strchr"}
 
 
-class Calls(FrozenStruct, frozen=True, kw_only=True):
-    """Calls of a function per operation.
+class NamedCounts(FrozenStruct, frozen=True, kw_only=True):
+    """Counts of a function per operation.
 
     Attributes:
         name: of the function, without what distinguishes its variants in a library.
         frame: one of its names, with the object.
-        baseline, candidate: number of calls; an upper bound for a variant whose list is cut off before it.
+        baseline, candidate: how many; an upper bound for a variant whose list is cut off before it.
         bounded: whether one of them is a bound.
     """
 
@@ -120,8 +120,8 @@ def plain_name(symbol: str) -> str:
     return _ALIASES.get(name, name)
 
 
-def calls(counts: Sequence[Count]) -> tuple[Calls, ...]:
-    """Return the calls of each function in the counts of the group ``calls``.
+def by_name(counts: Sequence[Count], group: str) -> tuple[NamedCounts, ...]:
+    """Return the counts of each function in a group, ``calls`` or ``instructions``.
 
     Of several names of a function in one variant the largest count is taken: they may call each other.
     """
@@ -130,7 +130,9 @@ def calls(counts: Sequence[Count]) -> tuple[Calls, ...]:
     listed = [0, 0]
     for count in counts:
         symbol, _, where = count.name.partition(" (")
-        if count.group != "calls" or symbol.startswith("0x"):  # an address is no name that two variants could share
+        if (
+            count.group != group or count.name == "all" or symbol.startswith(("0x", "?"))
+        ):  # an address is no name that two variants could share
             continue
         name = plain_name(symbol)
         frames.setdefault(name, Frame(symbol=symbol, object=where.removesuffix(")") or OWN_OBJECT))
@@ -143,7 +145,7 @@ def calls(counts: Sequence[Count]) -> tuple[Calls, ...]:
         min(side.values()) if length >= LISTED_FUNCTIONS else 0.0 for side, length in zip(sides, listed, strict=True)
     ]
     return tuple(
-        Calls(
+        NamedCounts(
             name=name,
             frame=frame,
             baseline=sides[0].get(name, rest[0]),

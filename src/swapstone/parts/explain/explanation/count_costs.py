@@ -17,12 +17,13 @@ from swapstone.core.model.number_text import quantity
 from swapstone.core.model.profile import KERNEL
 from swapstone.core.stats import median, median_contrast
 from swapstone.parts.explain.explanation.amounts import amount, duration
-from swapstone.parts.explain.explanation.call_names import calls, common_call, common_counts, plain_name
+from swapstone.parts.explain.explanation.call_names import by_name, common_call, common_counts, plain_name
 from swapstone.parts.explain.explanation.profile_formats import FAULTING, SYSTEM_CALL, is_library
 from swapstone.parts.explain.explanation.time_split import TimeSplit, run_of
 from swapstone.parts.explain.model.explanation import (
     COUNTERS,
     HARDWARE,
+    INSTRUCTIONS,
     Count,
     RowMeasurements,
 )
@@ -107,10 +108,7 @@ def counts_of(seen: RowMeasurements) -> tuple[Count, ...]:
     partial = [
         {run.instrument for run in seen.runs if run.partial and run.variant == side.variant} for side in seen.references
     ]
-    ways = {any((side.variant, group) in always for group in NEVER_EMPTY) for side in seen.references}
     for group, name in dict.fromkeys([*sides[0], *sides[1]]):
-        if len(ways) > 1 and group == "instructions" and name != "all":
-            continue
         base, candidate = (
             side.get((group, name), 0.0 if group in known else None) for side, known in zip(sides, groups, strict=True)
         )
@@ -187,14 +185,14 @@ def evidence(seen: RowMeasurements, counts: Sequence[Count], split: TimeSplit) -
         found.append(
             (share, f"{sides.bound(count)}{amount(more)} {_unit(count)} per operation (other variant: {amount(less)})")
         )
-    for each in calls(counts):
+    for what, each in ((group, one) for group in ("calls", INSTRUCTIONS) for one in by_name(counts, group)):
         more, less = sides.order(each.baseline, each.candidate)
         if _is_more(more, less):
             other = f" (other variant: {'at most ' if each.bounded else ''}{amount(less)})"
             if split.other_libraries and is_library(each.frame) and not (less and not each.bounded):
                 other = ""  # the other library may do the same work in functions of its own
-            text = f"{amount(more)} calls of {each.name} per operation{other}"
-            found.append((costs.named({each.name}) * (more - less) / more, text))
+            text = f"{amount(more)} {what} of {each.name} per operation{other}"
+            found.append((costs.named({each.name}, own=what == INSTRUCTIONS) * (more - less) / more, text))
     kept = sorted((one for one in found if one[0] >= LEAST_SHARE), key=lambda one: -one[0])[:MOST_EVIDENCE]
     return tuple(text for _, text in kept)
 
@@ -224,9 +222,9 @@ class _Costs:
                 )
         return 0.0
 
-    def named(self, names: set[str]) -> float:
-        """Return the share of the function outside the kernel with one of these names that has most of the difference."""
-        return self._most(lambda one: one.frame.object != KERNEL and plain_name(one.frame.symbol) in names)
+    def named(self, names: set[str], *, own: bool = False) -> float:
+        """Return the share of the function outside the kernel with one of these names that has most, itself or with what it calls."""
+        return self._most(lambda one: one.frame.object != KERNEL and plain_name(one.frame.symbol) in names, own=own)
 
     def in_user_mode(self) -> float:
         """Return the share of code outside the kernel."""
@@ -234,9 +232,9 @@ class _Costs:
             sum(one.own.difference for one in self._split.functions.frames if one.frame.object != KERNEL) / self._whole
         )
 
-    def _most(self, fits: Callable[[FrameDifference], bool]) -> float:
-        shares = (one.inclusive.difference / self._whole for one in self._split.functions.frames if fits(one))
-        return max(shares, default=0.0)
+    def _most(self, fits: Callable[[FrameDifference], bool], *, own: bool = False) -> float:
+        fitting = (one.own if own else one.inclusive for one in self._split.functions.frames if fits(one))
+        return max((weights.difference / self._whole for weights in fitting), default=0.0)
 
 
 def _is_more(more: float, less: float) -> bool:

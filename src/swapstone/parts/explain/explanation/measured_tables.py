@@ -10,12 +10,10 @@ from swapstone.core.model.number_text import ratio
 from swapstone.parts.explain.explanation.amounts import amount, duration
 from swapstone.parts.explain.explanation.count_costs import distance
 from swapstone.parts.explain.explanation.time_split import run_of
-from swapstone.parts.explain.model.explanation import Count, EvidenceTable, RowMeasurements
+from swapstone.parts.explain.model.explanation import INSTRUCTIONS, Count, EvidenceTable, RowMeasurements
 from swapstone.parts.explain.model.variant_label import short_label
 
-INSTRUCTIONS = "instructions"
 MOST_COUNTS = 24
-MOST_FUNCTIONS = 8
 MOST_WAITS = 12
 TAKEN = "ready, and its processor taken by"
 Rows = tuple[tuple[str, ...], ...]
@@ -32,7 +30,6 @@ def measured_tables(seen: RowMeasurements, counts: Sequence[Count]) -> tuple[Evi
             count_rows(counts),
         ),
         ("Waits in one operation", waits, wait_rows(seen)),
-        ("Instructions by function", ("side", "function", "instructions"), function_rows(seen)),
         ("Instruments", instruments, instrument_rows(seen)),
     )
     return tuple(EvidenceTable(title=title, head=head, rows=rows, keys=2) for title, head, rows in made if rows)
@@ -71,16 +68,6 @@ def count_rows(counts: Sequence[Count]) -> Rows:
         )
         for count in [each for each in whole if distance(each) > 0.02][:MOST_COUNTS]
     )
-
-
-def function_rows(seen: RowMeasurements) -> Rows:
-    """Return the functions with the most instructions, of each side."""
-    rows: list[tuple[str, ...]] = []
-    for side, reference in zip(("baseline", "candidate"), seen.references, strict=True):
-        run = run_of(seen, INSTRUCTIONS, reference.variant)
-        named = [each for each in run.amounts if each.group == INSTRUCTIONS and each.name != "all"] if run else []
-        rows += [(side, each.name, amount(each.value)) for each in named[:MOST_FUNCTIONS]]
-    return tuple(rows)
 
 
 def wait_rows(seen: RowMeasurements) -> Rows:

@@ -10,7 +10,7 @@ import itertools
 import re
 from collections.abc import Collection, Sequence
 
-from swapstone.core.comparison.profile_difference import NO_STACK, Weights, stacks_of_both
+from swapstone.core.comparison.profile_difference import NO_CALLERS, NO_STACK, Weights, stacks_of_both
 from swapstone.core.model.number_text import fixed
 from swapstone.core.model.profile import KERNEL, NAMELESS, OWN_OBJECT, Frame, Profile
 from swapstone.parts.explain.explanation.call_names import common_call, plain_name
@@ -123,7 +123,8 @@ _ENTRY = re.compile(
     r"syscall_enter_from_user_mode\w*|syscall_exit_to_user_mode\w*|syscall_return_via_sysret|entry_SYSRETQ\w*|ret_from_syscall|entry_INT80\w*"
 )
 _START = re.compile(
-    r"_start|_start_c|__libc_start_main(?:_impl)?|__libc_start_call_main|libc_start_main_stage2|start_thread|start|clone3?|__clone3?"
+    r"_start|_start_c|__libc_start_main(?:_impl)?|__libc_start_call_main|libc_start_main_stage2|start_thread|start|clone3?|__clone3?|"
+    r"_dl_start(?:_user)?|_dlstart(?:_c)?|__dls\w+"  # the loader's, before the program's
 )
 _CANCELLABLE = re.compile(r"_*(?:syscall_cp\w*|internal_syscall_cancel|syscall_cancel\w*|syscall)")
 FAULTING = Frame(symbol="asm_exc_page_fault", object=KERNEL)
@@ -177,7 +178,35 @@ def aligned(before: Profile, after: Profile) -> tuple[Profile, Profile, tuple[st
         if frame and _CALL.fullmatch(frame.symbol)
     }
     change = functools.partial(canonical, cut=cut, calls=calls)
-    return _entered(before.mapped(change)), _entered(after.mapped(change)), tuple(notes)
+    other = _other_files(before, after)
+    notes += [f"Functions of {name} count as those of the same names in {now}." for name, now in other.items()]
+
+    def renamed(frames: tuple[Frame, ...]) -> tuple[Frame, ...]:
+        return change([Frame(symbol=each.symbol, object=other.get(each.object, each.object)) for each in frames])
+
+    return _entered(before.mapped(renamed if other else change)), _entered(after.mapped(change)), tuple(notes)
+
+
+def _other_files(before: Profile, after: Profile) -> dict[str, str]:
+    """Return the files that the baseline alone has, with the file that the candidate alone has and that has most of its functions."""
+    sides: list[dict[str, set[str]]] = []
+    for profile in (before, after):
+        found = collections.defaultdict[str, set[str]](set)
+        for frame in profile.frames:
+            if frame.symbol != NAMELESS and frame.object not in {KERNEL, OWN_OBJECT} and not is_library(frame):
+                found[frame.object].add(frame.symbol)
+        sides.append(found)
+    shared = {
+        (name, now): len(symbols & others)
+        for name, symbols in sides[0].items()
+        for now, others in sides[1].items()
+        if name not in sides[1] and now not in sides[0]
+    }
+    pairs: dict[str, str] = {}
+    for name, now in sorted(shared, key=lambda pair: (-shared[pair], pair)):
+        if shared[name, now] and name not in pairs and now not in pairs.values():
+            pairs[name] = now
+    return pairs
 
 
 def _entered(profile: Profile) -> Profile:
@@ -251,7 +280,7 @@ def canonical(frames: Sequence[Frame], *, cut: bool, calls: Collection[str] = ()
         ):
             library[-1:], kernel = [], [Frame(symbol=name, object=KERNEL)]
     if cut and inside:
-        callers = [Frame(symbol="[unknown]", object=LIBRARY)]
+        callers = [NO_CALLERS]
         library = [frame for frame in library if frame != callers[0]] if not kernel else []
     return (*callers, *library, *kernel) or tuple(frames[-1:])
 

@@ -275,7 +275,12 @@ def _of_split(seen: RowMeasurements, split: TimeSplit) -> Iterator[str]:
 
 
 def _ready_share(seen: RowMeasurements, time: TimeByFunction | None) -> float:
-    """Return the share of the difference in which threads were ready without a processor; 0 if it is not known."""
+    """Return the share of the difference in which threads were ready without a processor; 0 if it is not known.
+
+    The kernel's own count has the delay after each wake-up, too. It is no delay of its own where the slower variant waits more often.
+    """
+    if time is None and _waits_more(seen):
+        return 0.0
     parts = part_differences(seen)
     ready = parts.pop(READY, 0.0) if NEITHER in parts else 0.0
     whole = sum(parts.values())
@@ -283,6 +288,16 @@ def _ready_share(seen: RowMeasurements, time: TimeByFunction | None) -> float:
         ready = time.ready[1] - time.ready[0]
         whole = ready + time.measured[1] - time.measured[0]
     return ready / whole if whole else 0.0
+
+
+def _waits_more(seen: RowMeasurements) -> bool:
+    """Return whether the slower variant's threads leave their processors to wait more often."""
+    found = [
+        (metrics.get(seen.ledger_metric, 0.0), metrics.get("nvcsw", 0.0))
+        for metrics in (dict(each.metrics) for each in seen.references)
+    ]
+    (_, less), (_, more) = sorted(found)
+    return more > _LEAST_RATIO * (less + 1)
 
 
 def _late(seen: RowMeasurements, time: TimeByFunction | None) -> str:

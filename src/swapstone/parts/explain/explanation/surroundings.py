@@ -74,7 +74,7 @@ class Quantity(NamedTuple):
 
 QUANTITIES = (
     Quantity(_QUOTA, _QUOTA_FILE, r"\A(\d+ \d+|none)", (NEITHER,)),
-    Quantity("allowed processors", _STATUS, r"^Cpus_allowed_list:\s*(\S+)"),
+    Quantity("CPU affinity", _STATUS, r"^Cpus_allowed_list:\s*(\S+)"),
     Quantity("nice value", _STAT, _NAME + r"(?:\S+ ){16}(-?\d+)", (NEITHER,)),
     Quantity("scheduling policy", _STAT, _NAME + r"(?:\S+ ){38}(\d+)", (NEITHER,), _POLICIES),
     Quantity("real-time priority", _STAT, _NAME + r"(?:\S+ ){37}(\d+)", (NEITHER,)),
@@ -99,7 +99,7 @@ QUANTITIES = (
 OBSERVED = (*dict.fromkeys(each.where for each in QUANTITIES[:-1]), _GROUP, _IO)
 """What an agent reads for them; it reports the mapped objects in any case."""
 _CONSTRAINTS = QUANTITIES[:5]
-"""What keeps a processor from a thread that is ready."""
+"""What keeps a processor from a thread that is ready. It is also read while a program runs."""
 
 STOPS = "nr_throttled"
 COUNTED = {
@@ -146,6 +146,20 @@ def read_surroundings(
             if each.where != _ENVIRON or hit.groups() not in given:
                 found[each.name.format(hit[1])[:_LONGEST]] = each.words.get(value, value)[:_LONGEST] or "empty"
     return found
+
+
+def read_limits(process: Path, groups: Path = GROUPS) -> dict[str, str]:
+    """Return what may keep a processor from a process that runs, by the names of quantities; nothing of one that has ended.
+
+    Args:
+        process: its folder in /proc.
+        groups: folder of the cgroups.
+    """
+    wanted = dict.fromkeys((_GROUP, *(each.where for each in _CONSTRAINTS)))
+    texts = {each: text_of(process / each.name) for each in wanted if each.kind is _GROUP.kind}
+    names = {each.name for each in _CONSTRAINTS}
+    found = read_surroundings(texts, (), (), groups) if all(texts.values()) else {}
+    return {name: value for name, value in found.items() if name in names}
 
 
 def read_counts(texts: Texts, groups: Path = GROUPS) -> dict[str, int]:
@@ -218,19 +232,30 @@ def _line(name: str, slow: str, fast: str, seen: RowMeasurements) -> str:
     return f"{name}: {', '.join(f'{value} with {short_label(side.variant)}' for value, side in sides)}."
 
 
-def _unlike(each: Quantity, seen: RowMeasurements) -> Iterator[str]:
-    """Yield the lines of a quantity that differs; what one of several lacks has the value `NONE`."""
+def _unlike(each: Quantity, seen: RowMeasurements) -> list[str]:
+    """Return the lines of a quantity that differs; what one of several lacks has the value `NONE`.
+
+    If the ends of the runs do not show it, a quantity differs if the slower variant had a value while it ran that the other never had.
+    """
     slow, fast = (dict(side.surroundings) for side in _slower_first(seen))
     several = "{}" in each.name
     prefix = each.name.partition("{")[0]
     names = (
         {name for name in (*slow, *fast) if name.startswith(prefix) and name != each.name} if several else {each.name}
     )
+    found = []
     for name in sorted(names):
         absent = ((NONE,) if several and each.name in side else () for side in (slow, fast))
         values = [side.get(name, none) for side, none in zip((slow, fast), absent, strict=True)]
         if len(values[0]) == len(values[1]) == 1 and values[0] != values[1]:
-            yield _line(name, values[0][0], values[1][0], seen)
+            found.append(_line(name, values[0][0], values[1][0], seen))
+    had, other = (
+        {value for run in seen.runs if run.variant == side.variant for value in dict(run.limits).get(each.name, ())}
+        for side in _slower_first(seen)
+    )
+    if not found and other and (more := sorted(had - other)):
+        found.append(_line(f"{each.name}, while it ran", " or ".join(more), " or ".join(sorted(other)), seen))
+    return found
 
 
 def part_differences(seen: RowMeasurements) -> dict[str, float]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 import numpy as np
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from swapstone.core.comparison.profile_difference import (
     NO_STACK,
     ProfileDifference,
+    ShareInterval,
     Weights,
     counted_frames,
     difference,
@@ -164,11 +165,11 @@ def time_split(seen: RowMeasurements) -> TimeSplit | None:
     ready = Weights(*(_ready(parts) for parts in pairs))
     now = (functions.total.baseline + ready.baseline, functions.total.candidate + ready.candidate)
     recorded = [each if side.time_ns is None else side.time_ns for side, each in zip(seen.references, now, strict=True)]
-    intervals, whole, least_share = _intervals(sides, functions, metric)
+    intervals, whole, share_interval = _intervals(sides, functions, metric)
     return TimeSplit(
         metric=metric,
         recorded=Weights(*recorded),
-        functions=functions.with_intervals(intervals, least_share),
+        functions=functions.with_intervals(intervals, share_interval),
         ready=ready,
         waits={one.frame: one.inclusive.difference for one in waits.frames},
         interval=whole,
@@ -259,8 +260,8 @@ def _joined(parts: Sequence[tuple[Profile, float]], notes: Sequence[str]) -> Pro
 
 def _intervals(
     sides: Sequence[_Side], functions: ProfileDifference, metric: str
-) -> tuple[dict[Frame, Interval], Interval | None, Callable[[Sequence[Frame]], float] | None]:
-    """Return the intervals of functions' inclusive differences, that of the whole difference, and `ProfileDifference.least_share`.
+) -> tuple[dict[Frame, Interval], Interval | None, ShareInterval | None]:
+    """Return the intervals of functions' inclusive differences, that of the whole difference, and `ProfileDifference.share_interval`.
 
     The runs of each kind are resampled: those without an instrument as pairs of both sides, because both took turns; those under an
     instrument of each side by itself. The standard error is that of the replicates, or that of counting samples (Poisson) where that is
@@ -287,16 +288,17 @@ def _intervals(
     found = {frame: (middles[frame] - float(reach[n]), middles[frame] + float(reach[n])) for frame, n in places.items()}
     covariance = np.cov(apart, rowvar=False) * factor
 
-    def least_share(frames: Sequence[Frame]) -> float:
+    def share_interval(frames: Sequence[Frame]) -> Interval:
         if not whole or not places.keys() >= set(frames):
-            return -math.inf
+            return -math.inf, math.inf
         share, rows = sum(middles[frame] for frame in frames) / whole, [places[frame] for frame in frames]
         signs = np.zeros(len(spreads))
         signs[rows], signs[-1] = 1.0, -share
         variance = max(float(signs @ covariance @ signs), float(counting[rows].sum()))
-        return share - student_quantile(groups - 1, ERROR) * math.sqrt(variance) / abs(whole)
+        reach_of_share = student_quantile(groups - 1, ERROR) * math.sqrt(variance) / abs(whole)
+        return share - reach_of_share, share + reach_of_share
 
-    return found, (whole - half, whole + half), least_share
+    return found, (whole - half, whole + half), share_interval
 
 
 def _replicates(
@@ -395,12 +397,15 @@ def system_share(reference: Reference) -> tuple[float, float] | None:
     """Return the share of system time in the processor time of the reference runs, and how many ticks decided it at least.
 
     Returns:
-        None if it was not measured, or by fewer than `LEAST_TICKS`.
+        None if it was not measured, by fewer than `LEAST_TICKS`, or of threads that run for less than a tenth of a tick between two waits:
+        ticks seldom find them.
     """
     metrics = dict(reference.metrics)
     spent = [metrics.get(name) for name in ("user", "system", "counted")]
     if any(value is None or value < 0 for value in spent):
         return None
     user, system, counted = (value or 0.0 for value in spent)
-    ticks = counted * reference.runs / TICK_NS
+    ticks, bursts = counted * reference.runs / TICK_NS, metrics.get("nvcsw", 0.0)
+    if bursts > 1 and counted / bursts < TICK_NS / 10:
+        return None
     return (system / (user + system), ticks) if ticks >= LEAST_TICKS and user + system > 0 else None

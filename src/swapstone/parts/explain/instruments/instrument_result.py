@@ -107,7 +107,11 @@ MOST_S = 60.0
 """After this time none is begun in any case: on a busy machine the start of perf may take longer than all the rest."""
 
 FEW_RUNS = 5
-"""Fewer runs are divided into parts of equal length, so that there are `RUNS` parts: the intervals are then of parts of runs."""
+"""As many are planned if they take no longer than `MOST_S`. Fewer are divided into parts of equal length, so that there are `RUNS` parts:
+the intervals are then of parts of runs, and wide if a program has phases."""
+
+BRIEF_TIMES = 3
+"""With `ReferenceRuns.brief`, `FEW_RUNS` are planned if they take no longer than this many times `BRIEF_S`."""
 
 _SWITCH_S = 3e-4
 """Approximate time to read a switch with its stack."""
@@ -118,11 +122,18 @@ _START_S = 0.5
 
 @dataclasses.dataclass(frozen=True)
 class RunPlan:
-    """How often to run, into how many parts of equal length each run is divided, and the time after which no more is begun."""
+    """How often to run, into how many parts of equal length each run is divided, and the times after which no more is begun.
+
+    Attributes:
+        runs, parts: both numbers.
+        budget_s: after which none is begun, if there are `FEW_RUNS`, or as many parts of runs.
+        most_s: after which none is begun in any case.
+    """
 
     runs: int
     parts: int
     budget_s: float = BUDGET_S
+    most_s: float = MOST_S
 
 
 def planned_runs(
@@ -145,9 +156,12 @@ def planned_runs(
         busy = reference.metrics.get("cpu", 0.0) / reference.wall_ns if reference.wall_ns else 0.0
         wanted = max(RUNS, min(MOST_RUNS, math.ceil(samples / max(1.0, busy * run_s * rate_hz))))
     read_s = _switches(tracee, reference, run_s) * _SWITCH_S if switches else 0.0
-    budget_s = BRIEF_S if reference.brief else BUDGET_S
-    runs = max(1, min(wanted, int(budget_s / (2 * run_s + read_s + _START_S))))
-    return RunPlan(runs, 1 if runs >= FEW_RUNS else math.ceil(RUNS / runs), budget_s)
+    budget_s, most_s = (BRIEF_S, BRIEF_TIMES * BRIEF_S) if reference.brief else (BUDGET_S, MOST_S)
+    one_s = 2 * run_s + read_s + _START_S
+    runs = max(1, min(wanted, int(budget_s / one_s)))
+    if FEW_RUNS * one_s <= most_s:
+        runs = max(FEW_RUNS, runs)
+    return RunPlan(runs, 1 if runs >= FEW_RUNS else math.ceil(RUNS / runs), budget_s, most_s)
 
 
 def _switches(tracee: Tracee, reference: ReferenceRuns, run_s: float) -> float:
@@ -170,7 +184,7 @@ def repeat(plan: RunPlan, enough: Callable[[], bool] = lambda: True) -> Iterator
         yield made
         made += 1
         spent = time.monotonic() - start
-        if spent > plan.budget_s and (made * plan.parts >= FEW_RUNS or spent > MOST_S):
+        if spent > plan.budget_s and (made * plan.parts >= FEW_RUNS or spent > plan.most_s):
             break
 
 

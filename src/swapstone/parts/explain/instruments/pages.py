@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""How much memory of a program is in huge pages: /proc/PID/smaps_rollup, read while it runs."""
+"""How much memory of a program is in huge pages, and what keeps processors from it: /proc/PID, read while it runs."""
 
 from __future__ import annotations
 
+import collections
 import re
 from collections.abc import Iterable
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 from swapstone.core.model import UnavailableError
 from swapstone.core.model.memory_phases import HUGE, MEMORY, RESIDENT
 from swapstone.core.model.regular_file import text_of
+from swapstone.parts.explain.explanation.surroundings import read_limits
 from swapstone.parts.explain.instruments.process_samples import run_with_reader
 from swapstone.parts.explain.instruments.traced_run import (
     ReferenceRuns,
@@ -23,6 +25,9 @@ NAME = "pages"
 WORK_NS = 0.5e9
 _INTERVAL_S, _LONGER_S, _LONG_S = 0.01, 0.1, 1.0
 """Time between two readings; after a second it is longer, because each reading delays page faults."""
+
+MOST_LIMITS = 16
+"""Values of a limit that are kept."""
 
 _FIELDS = {
     "Rss": RESIDENT,
@@ -62,10 +67,13 @@ def measure(tracee: Tracee, reference: ReferenceRuns) -> InstrumentResult:
         )
     tracee = reference.passes_for(tracee, WORK_NS)
     most, readings = {RESIDENT: 0, HUGE: 0}, []
+    limits = collections.defaultdict[str, dict[str, None]](dict)
 
     def read(pid: int) -> None:
-        files = (Path(f"/proc/{each}/smaps_rollup") for each in (pid, *session_members(pid)))
-        found = [sizes(text_of(file).splitlines()) for file in files]
+        folders = [Path("/proc", str(each)) for each in (pid, *session_members(pid))]
+        found = [sizes(text_of(folder / _ROLLUP.name).splitlines()) for folder in folders]
+        for name, value in (each for folder in folders for each in read_limits(folder).items()):
+            limits[name][value] = None
         readings.append(any(each[RESIDENT] for each in found))
         most.update((name, max(size, sum(each[name] for each in found))) for name, size in most.items())
 
@@ -82,4 +90,5 @@ def measure(tracee: Tracee, reference: ReferenceRuns) -> InstrumentResult:
         operations=operations,
         overhead=took / reference.wall_ns if reference.wall_ns and tracee.region is Region.PROGRAM else None,
         amounts=tuple(Amount(group=MEMORY, name=name, value=float(size)) for name, size in most.items()),
+        limits=tuple((name, tuple(values)[:MOST_LIMITS]) for name, values in limits.items()),
     )

@@ -43,34 +43,6 @@ _STATE = re.compile(r"\A(?s:.*)\) (\S)")  # a process may have any name
 _FAULT = "asm_exc_page_fault"
 
 
-class _ProcessReader(threading.Thread):
-    """Reads a program until it is stopped, as soon as its first process is known.
-
-    Args:
-        pid_file: gets the number of that process.
-        interval_s: returns the time until the next reading; given is that since the first.
-        read: called with that number.
-    """
-
-    def __init__(self, pid_file: Path, interval_s: Callable[[float], float], read: Callable[[int], None]) -> None:
-        super().__init__(daemon=True)
-        self._pid_file, self._interval_s, self._read = pid_file, interval_s, read
-        self._ended = threading.Event()
-
-    def run(self) -> None:
-        """Read until `stop` is called."""
-        start = time.monotonic()
-        while not self._ended.wait(self._interval_s(time.monotonic() - start)):
-            pid = text_of(self._pid_file)
-            if pid.isdecimal():
-                self._read(int(pid))
-
-    def stop(self) -> None:
-        """Stop reading, and wait for the last one, which the kernel may delay."""
-        self._ended.set()
-        self.join(QUIET_S)
-
-
 def run_with_reader(
     tracee: Tracee, reference: ReferenceRuns, interval_s: Callable[[float], float], read: Callable[[int], None]
 ) -> TracedRun:
@@ -79,20 +51,28 @@ def run_with_reader(
     Args:
         tracee: the program.
         reference: its runs without an instrument.
-        interval_s: as that of `_ProcessReader`, in seconds.
-        read: as that of `_ProcessReader`.
+        interval_s: returns the time until the next reading in seconds; given is that since the first.
+        read: called with the number of its first process, as soon as that is known.
 
     Raises:
         UserError: the run failed.
     """
     pid_file = reference.folder / PID_FILE
     pid_file.unlink(missing_ok=True)  # of an earlier run
-    reader = _ProcessReader(pid_file, interval_s, read)
+    start, over = time.monotonic(), threading.Event()
+
+    def follow() -> None:
+        while not over.wait(interval_s(time.monotonic() - start)):
+            if (pid := text_of(pid_file)).isdecimal():
+                read(int(pid))
+
+    reader = threading.Thread(target=follow, daemon=True)
     reader.start()
     try:
         ended = run(("env",), tracee, reference, note_pid=True)
     finally:
-        reader.stop()
+        over.set()
+        reader.join(QUIET_S)  # the kernel may delay the last reading
     if ended.status != 0 and ended.driven is None:
         raise UserError(f"The run ended with status {ended.status}.")
     return ended

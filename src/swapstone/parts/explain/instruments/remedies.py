@@ -143,7 +143,7 @@ REMEDIES: tuple[Remedy, ...] = (
     Remedy(
         "all processors",
         "the program may use all processors (a preloaded sched_setaffinity and pthread_setaffinity_np do nothing)",
-        rf"{_READY}|affinity|allowed processors",
+        rf"{_READY}|affinity",
         "sched_setaffinity, pthread_setaffinity_np",
         preload="affinity",
     ),

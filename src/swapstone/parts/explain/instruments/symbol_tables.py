@@ -8,6 +8,7 @@ import contextlib
 import functools
 import hashlib
 import itertools
+import lzma
 import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -18,7 +19,7 @@ from elftools.elf.elffile import ELFFile
 from elftools.elf.relocation import RelocationSection
 from elftools.elf.sections import NoteSection
 
-from swapstone.core.factors.elf_file import DamagedElfError, content_of, open_elf, symbols_of
+from swapstone.core.factors.elf_file import MOST_UNPACKED_BYTES, DamagedElfError, content_of, open_elf, symbols_of
 from swapstone.core.model import UserError
 from swapstone.core.model.directories import cache_dir, write_whole
 from swapstone.core.report.variant_values import grouped
@@ -223,7 +224,7 @@ class Table:
 
 
 def table_of(path: Path) -> Table | None:
-    """Return a file's functions: from its symbols, its debug file, or for a stripped musl its static archive.
+    """Return a file's functions: from its symbols, its debug file or mini debug info, or for a stripped musl its static archive.
 
     Returns:
         None if it can't be read as an ELF file.
@@ -246,10 +247,10 @@ def _table(path: Path, _changed_ns: int) -> Table | None:
             )
             symbols = list(_symbols(elf))
             whole = elf.get_section_by_name(".symtab") is not None
-            debug = None if whole else _debug_file(elf, path)
+            debug = b"" if whole else _debug_file(elf, path) or _mini_debug_info(elf)
     except (OSError, DamagedElfError):
         return None
-    if debug is not None:
+    if debug:
         symbols += of_elf(debug, lambda elf: list(_symbols(elf)), [])
     elif (
         not whole
@@ -301,6 +302,14 @@ def _debug_file(elf: ELFFile, path: Path) -> Path | None:
     build = build_id(elf)
     places = (companion_of(path), DEBUG / debug_name(build)) if build else ()
     return next((place for place in places if of_elf(place, build_id, "") == build), None)
+
+
+def _mini_debug_info(elf: ELFFile) -> bytes:
+    """Return the ELF file with symbols that a stripped file contains (GDB's manual: "MiniDebugInfo"); empty if it has none."""
+    packed = content_of(elf.get_section_by_name(".gnu_debugdata"))
+    with contextlib.suppress(lzma.LZMAError):
+        return lzma.LZMADecompressor().decompress(packed, MOST_UNPACKED_BYTES) if packed else b""
+    return b""
 
 
 def _matched(path: Path, companion: Path) -> list[tuple[int, int, str]]:

@@ -92,6 +92,7 @@ class InstrumentResult(FrozenStruct, frozen=True, kw_only=True, rename={"elapsed
         waits: what ended the waits of all threads, those with the longest sum first.
         taken: who had the processor for which threads were ready, in the same order.
         partial: whether the run was ended before its end, so that the amounts are lower bounds.
+        limits: pairs (quantity of the surroundings, its values in all processes while they ran, each once).
     """
 
     instrument: str
@@ -107,6 +108,7 @@ class InstrumentResult(FrozenStruct, frozen=True, kw_only=True, rename={"elapsed
     waits: tuple[EndedWaits, ...] = ()
     taken: tuple[ProcessorTaken, ...] = ()
     partial: bool = False
+    limits: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
 
 class MissingInstrument(FrozenStruct, frozen=True, kw_only=True, rename={"remedy": "mend"}):
@@ -332,6 +334,9 @@ class FunctionTime(FrozenStruct, frozen=True, kw_only=True):
         interval: of the inclusive difference; None if the runs were not kept apart, and of small differences.
         callers: the largest differences first.
         program: the program's function that is nearest by the callers with the largest differences; empty if that is it, or none is.
+        entry: the same for a function of the kernel: the system call or page fault.
+        mostly: of a function that leads, the innermost below it that has half of its difference or more; None if it has that itself, or
+            none has.
     """
 
     symbol: str
@@ -343,6 +348,8 @@ class FunctionTime(FrozenStruct, frozen=True, kw_only=True):
     interval: tuple[Number, Number] | None = None
     callers: tuple[CallerTime, ...] = ()
     program: str = ""
+    entry: str = ""
+    mostly: CallerTime | None = None
 
 
 class TimeByFunction(FrozenStruct, frozen=True, kw_only=True):
@@ -358,6 +365,7 @@ class TimeByFunction(FrozenStruct, frozen=True, kw_only=True):
         samples: of processor time, baseline and candidate; zeros if unknown.
         leading: number of the functions, from the first, that account for the difference; 0 if it is spread.
         spread: the smallest number of functions that have most of the difference themselves.
+        shares: intervals of the shares of those that lead, and of the share that they have together, at 95 %; empty of exact numbers.
         functions: those that lead first, then those whose interval excludes 0, of each the largest own differences; of system calls and
             faults the inclusive ones count.
     """
@@ -371,6 +379,7 @@ class TimeByFunction(FrozenStruct, frozen=True, kw_only=True):
     samples: tuple[Samples, Samples]
     leading: int
     spread: int
+    shares: tuple[tuple[Number, Number], ...] = ()
     functions: tuple[FunctionTime, ...]
 
 
