@@ -14,11 +14,14 @@ from swapstone.core.model import Comparison, Direction, Metric, Quantity, TimeSe
 from swapstone.core.report.context import ReportContext
 from swapstone.core.report.document import BulletList, Section, Table
 from swapstone.core.report.study_index import PartOfStudy
+from swapstone.core.workloads import find_workload
 from swapstone.parts.published import data
-from swapstone.parts.published.data import further, joined, measured_rows, page_tables
+from swapstone.parts.published.data import absent_reason, further, joined, measured_rows, page_tables
 from swapstone.parts.published.report.measured import Analysed
 from swapstone.parts.published.report.page_tables import sections
+from swapstone.parts.published.session.published_list import COVERAGE
 
+LOOPS = tuple(("float", find_workload("float", f"float_loops({number})")) for number in (100, 200))
 STUDIES = ("musl-vs-glibc", "preempt-rt", "musl-malloc", "lwip-vs-smoltcp", "zram-vs-flash", "float-abi")
 RES = Metric(name="res", unit="B", quantity=Quantity.MEMORY, better=Direction.LOWER, meaning="resident")
 COPIES = Metric(name="copies", unit="1", quantity=Quantity.EVENTS, better=Direction.LOWER, meaning="copies")
@@ -28,7 +31,7 @@ def parts(study: str, *records: Analysed) -> list[PartOfStudy]:
     return [
         PartOfStudy(
             each.name,
-            ReportContext(experiment=each.experiment, record_id="r", record_path="r", published=study),
+            ReportContext(experiment=each.experiment, record_id="r", record_path="r", published=study, workloads=LOOPS),
             each.analysis,
         )
         for each in records
@@ -50,6 +53,7 @@ def test_every_figure_is_in_one_table() -> None:
         figure.encoded()
         for study in STUDIES
         for table in page_tables(study)
+        if table.columns
         for row in table.cells().values()
         for figure in row.values()
     )
@@ -57,7 +61,7 @@ def test_every_figure_is_in_one_table() -> None:
 
 
 def test_each_table_has_a_figure_in_each_cell_and_its_ratios_have_columns() -> None:
-    for table in (each for study in STUDIES for each in page_tables(study)):
+    for table in (each for study in STUDIES for each in page_tables(study) if each.columns):
         rows = table.cells()
         assert all(list(row) for row in rows.values()) and {len(row) for row in rows.values()} == {len(table.columns)}
         assert {name for ratio in table.ratios for name in (ratio.of, ratio.over)} <= set(table.columns), table.title
@@ -112,14 +116,13 @@ def test_the_answer_counts_the_verdicts() -> None:
 
 
 def test_values_are_in_the_unit_of_the_page() -> None:
-    res = comparison("b_malloc_sparse", (2048.0,), (1024.0,), suite="libc", metric=RES, **SIDES)
+    res = libc(
+        "b_malloc_sparse", 0.5, Verdict.BETTER, metric=RES, baseline_values=(2048.0,), candidate_values=(1024.0,)
+    )
     found = made("musl-vs-glibc", res, *rows("os", "bw_pipe"), *rows("unix", "shell1 (1 copy)"))
     assert cells(found, "libc-bench 2: resident")["b_malloc_sparse", "glibc"]["here"] == "2"
     shell = cells(found, "UnixBench")["Shell Scripts (1 concurrent)", "glibc"]
     assert (shell["page"], shell["here"]) == ("1516.3 lpm", "600000000")  # 100 ns are 600 million a minute
-
-
-SIDES = {"baseline": "libc=glibc", "candidate": "libc=musl"}
 
 
 def rows(suite: str, *works: str, ratio: float = 1.2) -> list[Comparison]:
@@ -175,10 +178,10 @@ def test_a_ratio_of_the_page_stands_beside_ours_on_every_board() -> None:
 
 def test_a_table_with_a_base_compares_rows() -> None:
     """10000 requests of the page: lwIP 190000 copies, smoltcp 140000; here 20 and 10 a request."""
+    sides = {"baseline": "netstack=lwip", "candidate": "netstack=smoltcp"}
+    suite, verdict = "netstack-counts", Verdict.BETTER
     each = comparison(
-        *("counts-client-plain", (20.0, 20.0), (10.0, 10.0)),
-        **{"suite": "netstack-counts", "metric": COPIES, "verdict": Verdict.BETTER},
-        **{"baseline": "netstack=lwip", "candidate": "netstack=smoltcp"},
+        "counts-client-plain", (20.0, 20.0), (10.0, 10.0), suite=suite, metric=COPIES, verdict=verdict, **sides
     )
     found = cells(made("lwip-vs-smoltcp", each), "Copies")
     lwip = found["lwip", "memcpy calls"]
@@ -231,7 +234,44 @@ def test_a_study_without_a_page_and_records_of_another_have_none() -> None:
 def test_without_records_every_table_says_so(study: str) -> None:
     found = sections(study, [])
     assert len(found) == 1 + len(page_tables(study))
-    assert all(
-        "not in the records" in str(each) or "have none of these rows" in str(each) or "because" in str(each)
-        for each in found[1:]
-    )
+    texts = ("ot in the records", "have none of these rows", "because", "Not measurable here", "swapstone explain")
+    shown = [str((each.blocks, each.data)) for each in found[1:]]
+    assert all(any(text in each for text in texts) or "Code" in each or "code" in each for each in shown)
+
+
+def float_record() -> Analysed:
+    """Return a record of the page's program with two numbers of loops."""
+    sides = {"baseline": "float=soft", "candidate": "float=hard"}
+    names = ("float_loops(100)", "float_loops(200)")
+    return record(*(comparison(name, (2.0,), (1.0,), suite="float", preferred=True, **sides) for name in names))
+
+
+def test_a_picture_of_the_page_has_the_section_of_a_part_or_code() -> None:
+    found = {each.title: each for each in sections("float-abi", parts("float-abi", float_record()))}
+    assert "Drawing" in {type(each).__name__ for each in found["Time against loops in an emulator"].blocks}
+    (code,) = (each for each in found["The code of the sum, side by side"].blocks if isinstance(each, Table))
+    assert [each.name for each in code.columns] == ["soft", "softfp", "hard"]
+    columns = list(zip(*([cell.text for cell in row] for row in code.rows), strict=True))
+    assert "bl __aeabi_fadd" in columns[0] and "vmov r3, s15" in columns[1] and "vmov r3, s15" not in columns[2]
+    assert "Not in the records." in str(sections("float-abi", []))
+
+
+def test_a_number_without_a_row_has_a_reason() -> None:
+    named = {each.figure for each in joined()}
+    without = [each for each in (*data.figures(), *further()) if each not in named]
+    assert len(without) == 64 and all(map(absent_reason, without))
+    found = cells(made("musl-malloc"), "wrk -c10")
+    assert found["duration", "mimalloc / musl"]["verdict"] == "not measurable here"
+    assert "wrk's option" in str(found["duration", "mimalloc / musl"]["reason"])
+    assert absent_reason(next(iter(named))) == ""
+
+
+def test_the_coverage_counts_each_number_once_and_another_program_as_kin() -> None:
+    rows = {tuple(row[:2]): tuple(row[2:]) for row in COVERAGE.rows()}
+    assert sum(int(str(row[0])) for row in rows.values()) == len(data.figures()) + len(further())
+    assert all(row[0] == sum(map(int, map(str, row[1:]))) for row in rows.values())
+    assert rows["openeuler-musl", "coremark"] == (4, 0, 4, 0)
+    assert rows["openeuler-musl", "unixbench"] == (26, 22, 4, 0)
+    assert rows["openeuler-preempt-rt", "unixbench"] == (78, 33, 45, 0)
+    assert rows["musl-malloc-slow", "http"] == (68, 0, 24, 44)
+    assert rows["zram-and-float", "vmstat"] == (418, 418, 0, 0)

@@ -11,10 +11,19 @@ from tests.unit.builders import analysis
 from tools.fuzz_seeds import COUNTED_ROW
 
 from swapstone.core.factors.arm_code import KINDS
-from swapstone.core.model import Comparison, Direction, FactorLevels, Metric, Quantity, Scale, Verdict
+from swapstone.core.model import (
+    Comparison,
+    Direction,
+    FactorLevels,
+    Metric,
+    Quantity,
+    Scale,
+    Verdict,
+)
 from swapstone.core.report.context import ReportContext
+from swapstone.core.report.document import Drawing
 from swapstone.core.workloads import find_workload
-from swapstone.parts.build.report.float_abi import sections
+from swapstone.parts.build.report.float_abi import loop_sections, sections
 from swapstone.parts.explain.explanation.counted_answer import GROUPS, arm_kind_rows
 from swapstone.parts.explain.model.instruction_counts import ArmCounts, CountedRow
 
@@ -69,6 +78,38 @@ def context(
         explain="swapstone explain r",
         workloads=tuple(("float", find_workload("float", name)) for name in names),
     )
+
+
+def loops(*numbers: int, clock: str = "wall") -> ReportContext:
+    """Return the context of runs of the page's program with numbers of loops."""
+    works = tuple(("float", find_workload("float", f"float_loops({number})")) for number in numbers)
+    return msgspec.structs.replace(context(clock=clock), workloads=works)
+
+
+LOOPED = (
+    row("float_loops(400)", 20.0, 10.0),
+    row("float_loops(100)", 20.0, 10.0),
+    row("float_loops(100)", 20.0, 5.0, "hard"),
+    row("float_loops(400)", 20.0, 5.0, "hard"),
+)
+
+
+def test_time_against_loops_is_drawn_in_seconds() -> None:
+    """100 loops are 100000 rounds."""
+    (section,) = loop_sections(loops(100, 400), analysis(*LOOPED))
+    assert [tuple(each.values()) for each in section.data] == [
+        *(("soft", 100.0, 0.002), ("soft", 400.0, 0.008)),
+        *(("softfp", 100.0, 0.001), ("softfp", 400.0, 0.004)),
+        *(("hard", 100.0, 0.0005), ("hard", 400.0, 0.002)),
+    ]
+    (drawing,) = (each for each in section.blocks if isinstance(each, Drawing))
+    assert "soft: 0.008 s for 400 loops" in drawing.svg
+
+
+def test_a_single_number_of_loops_and_the_virtual_clock_are_not_drawn() -> None:
+    assert loop_sections(loops(100), analysis(LOOPED[1])) == ()
+    assert loop_sections(loops(100, 400, clock="virtual"), analysis(*LOOPED)) == ()
+    assert loop_sections(context(clock="wall"), analysis(*ROWS)) == ()
 
 
 ROWS = (

@@ -288,6 +288,7 @@ class ClaimTest(FrozenStruct, frozen=True, kw_only=True):
     Attributes:
         what: what is compared with the bounds.
         suite, workload, metric, load: the row; without a workload for an index.
+        clock: of the records that test it; empty for any.
         side: its levels.
         over: what is divided by or subtracted; empty for values, shares and stacks.
         part_of: the metric of which a share is taken; empty for others.
@@ -302,6 +303,7 @@ class ClaimTest(FrozenStruct, frozen=True, kw_only=True):
     side: str
     workload: str = ""
     load: str = "idle"
+    clock: str = ""
     over: str = ""
     part_of: str = ""
     profile: str = ""
@@ -363,12 +365,14 @@ class PageRatio(FrozenStruct, frozen=True, kw_only=True):
 
 
 class PageTable(FrozenStruct, frozen=True, kw_only=True):
-    """A table of a page; the comment in tables.toml explains each key."""
+    """A table of a page, or a picture; the comment in tables.toml explains each key."""
 
     study: str
-    suite: str
+    suite: str = ""
     title: str
-    columns: dict[str, str]
+    columns: Mapping[str, str] = {}
+    section: str = ""
+    code: Mapping[str, str] = {}
     unit: str = "*"
     platform: str = "*"
     condition: str = "*"

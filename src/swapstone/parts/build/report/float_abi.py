@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Floating-point ABIs: instructions of an operation with each, how many times fewer the hardware's are, and what the operands decide."""
+"""Floating-point ABIs: instructions of an operation with each, how many times fewer the hardware's are, and what the operands decide.
+
+On the wall clock, the page's program has a drawing of time against loops.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +17,9 @@ from swapstone.core.model.references import references
 from swapstone.core.report import formatting
 from swapstone.core.report.context import ReportContext
 from swapstone.core.report.document import Section
+from swapstone.core.report.plot import Panel, Point, Scale, Series, plot
 from swapstone.core.report.ratios import Column, Ratio, Ratios, ratio_fields
-from swapstone.core.report.tables import Field, known, section_of, unit
+from swapstone.core.report.tables import Datum, Field, item, known, section_of, unit
 from swapstone.core.report.topics.topic import Topic
 from swapstone.core.report.variant_values import sides
 
@@ -30,8 +34,12 @@ _LIBRARY = (
 )
 _PAGE = (
     "The page prints one number: softfp and hard ran its program nearly {ratio} times as fast as soft, by the time in an emulator of "
-    "Vexpress-A9. That is a time of the emulator and no count of instructions; benchmarks/float-abi measures it."
+    "Vexpress-A9. That is a time of the emulator and no count of instructions; the study's part emulator measures it."
 )
+LOOPS = "float-loops"
+_ROUNDS = 1000
+"""Of a loop of the page's program."""
+_SECOND_NS = 1e9
 
 
 class _Line(NamedTuple):
@@ -89,6 +97,33 @@ def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
     )
 
 
+def loop_sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
+    """Return the drawing of time against loops, the published page's; none on the virtual clock, or without several numbers of loops."""
+    curves: dict[Variant, list[Point]] = {}
+    for each in () if context.experiment.virtual else sides(analysis, _is_shown):
+        if loops := float(context.parameters(SUITE, each.workload).get("loops", 0)):
+            seconds = each.median * loops * _ROUNDS / _SECOND_NS
+            curves.setdefault(each.variant, []).append(Point(loops, seconds, size=2.5))
+    lines = tuple(
+        Series(_name(variant), colour, tuple(sorted(points, key=lambda point: point.x)))
+        for colour, (variant, points) in enumerate(curves.items())
+    )
+    if max((len(line.points) for line in lines), default=0) < 2:
+        return ()
+    rows: list[Datum] = [{"level": line.name, "loops": at.x, "seconds": at.y} for line in lines for at in line.points]
+    title = "Time against loops of the page's program"
+    drawn = plot(
+        title,
+        Scale("loops, 1000 rounds of four operations each", reach=(0.0,)),
+        [Panel(Scale("time, seconds", reach=(0.0,)), lines)],
+        (f"{line.name}: {line.points[-1].y:.3g} s for {line.points[-1].x:g} loops" for line in lines),
+        name=LOOPS,
+    )
+    note = "Medians of the runs, of the time to read first, without the start of the program."
+    fields = (item("", "level"), item("", "loops"), item("", "seconds"))
+    return (section_of(LOOPS, title, fields, rows, notes=(note,), drawing=drawn),)
+
+
 def _printed(ratio: float) -> str:
     return formatting.trimmed(formatting.digits(ratio))
 
@@ -100,8 +135,9 @@ def _lines(context: ReportContext, analysis: Analysis) -> list[_Line]:
     for each in sides(analysis, lambda row: row.load == load and _is_shown(row)):
         values.setdefault(each.workload, {})[each.variant] = each.median / scale
     return [
-        _Line(name, name.partition("(")[0], context.parameters(SUITE, name).get("operands", ""), found)
+        _Line(name, name.partition("(")[0], operands, found)
         for name, found in values.items()
+        if (operands := context.parameters(SUITE, name).get("operands", ""))
     ]
 
 
@@ -164,3 +200,4 @@ def _operands(lines: Sequence[_Line], variant: Variant) -> str:
 
 
 FLOAT_ABI = Topic("float-abi", 110, sections)
+FLOAT_LOOPS = Topic("float-loops", 111, loop_sections)

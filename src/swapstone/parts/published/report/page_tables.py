@@ -15,6 +15,7 @@ from swapstone.core.report import formatting
 from swapstone.core.report.document import BulletList, Cell, Column, Item, Mark, Paragraph, Section, Table, Tone
 from swapstone.core.report.ratios import Column as Place
 from swapstone.core.report.ratios import Ratio, Ratios, mean_of
+from swapstone.core.report.record_report import sections_of
 from swapstone.core.report.study_index import PartOfStudy
 from swapstone.parts.published.data import (
     Joined,
@@ -121,9 +122,11 @@ class _Records:
             known = values_of(row, ratios, column)
             return known and known.value
         side = ratios.side((place.suite, place.workload), column, place.metric)
-        if side is None or not place.inverse:
-            return side and side.median * _UNITS.get((side.metric.unit, unit), 1.0) * self._table.scale
-        return RATES[unit] * _SECOND_NS / side.median if side.median else None
+        if side is None:
+            return None
+        if place.inverse:
+            return RATES[unit] * _SECOND_NS / side.median if side.median else None
+        return side.median * _UNITS.get((side.metric.unit, unit), 1.0) * self._table.scale
 
     def ratio(self, figure: Figure, over: Figure | None = None) -> _Here | None:
         """Return the ratio of what stands beside two figures, or beside one that is a ratio itself; None without one."""
@@ -131,15 +134,11 @@ class _Records:
             place = each.place
             work, other = (place.suite, place.workload), _beside(each, self._places(over) if over else ())
             base = other.place.side if other else place.over
-            columns = [side and _column(ratios, side) for side in (base, place.side)]
-            if columns[0] is None or columns[1] is None:
+            first, second = _column(ratios, base) if base else None, _column(ratios, place.side)
+            if first is None or second is None:
                 continue
             row = _measured(each)
-            found = (
-                ratio_of(row, ratios, columns[0], columns[1])
-                if row
-                else ratios.ratio(work, columns[0], columns[1], place.metric)
-            )
+            found = ratio_of(row, ratios, first, second) if row else ratios.ratio(work, first, second, place.metric)
             if found is not None and found.value is not None:
                 turned = found.inverse if place.inverse and row is None else found
                 return _Here(record, other if other and each.baseline else each, ratio=turned)
@@ -246,9 +245,9 @@ def _formed(value: float, form: str) -> float:
 def _judged(page: str, published: float, found: _Here | None, form: str) -> _Shown:
     if found is None or found.ratio is None or found.ratio.value is None:
         return _Shown(page, mark=ABSENT)
-    ratio, margin = found.ratio, found.record.experiment.margin
-    numbers = [ratio.value, *(ratio.bounds or ())]
-    width = 0.0 if ratio.bounds is None else formatting.narrower(ratio.value, *ratio.bounds)
+    ratio, value, margin = found.ratio, found.ratio.value, found.record.experiment.margin
+    numbers = [value, *(ratio.bounds or ())]
+    width = 0.0 if ratio.bounds is None else formatting.narrower(value, *ratio.bounds)
     here, *bounds = (
         formatting.ratio(each, width) if form == "ratio" else f"{_formed(each, form):.1f}" for each in numbers
     )
@@ -284,11 +283,15 @@ def sections(study: str, parts: Sequence[PartOfStudy]) -> tuple[Section, ...]:
         if each.context.published == study
     )
     reasons: dict[str, None] = {}
+    printed: set[str] = set()
     found, marks = [], Counter[str]()
     for number, table in enumerate(tables, start=1):
+        if not table.columns:
+            found.append(_picture(table, f"page-{number}", parts))
+            continue
         cells = list(_cells(table, _Records(table, records)))
         marks.update(each.mark.name for _, _, each in cells if each.mark)
-        found.append(_section(table, f"page-{number}", cells, reasons))
+        found.append(_section(table, f"page-{number}", cells, reasons, printed))
     source = source_of(study)
     platforms = "; ".join(dict.fromkeys(each.platform for each in figures(study)))
     counts = ", ".join(f"{number} {name if number == 1 else _MANY.get(name, name)}" for name, number in marks.items())
@@ -302,8 +305,21 @@ def sections(study: str, parts: Sequence[PartOfStudy]) -> tuple[Section, ...]:
     return (Section(title="The published page", blocks=opening), *found)
 
 
+def _picture(table: PageTable, name: str, parts: Sequence[PartOfStudy]) -> Section:
+    """Return what stands for a picture of the page: code, or the section of a part's report."""
+    lines = itertools.zip_longest(*(text.split("\n") for text in table.code.values()), fillvalue="")
+    rows = tuple(tuple(Cell(line, code=bool(line)) for line in row) for row in lines if any(row))
+    heads = tuple(Column((head,)) for head in table.code)
+    code = (Table(title=table.title, columns=heads, rows=rows, keys=0),) if rows else ()
+    every = (each for part in parts for each in sections_of(part.context, part.analysis) if each.name == table.section)
+    same = next(every, None) if table.section else None
+    missing = Paragraph("Not in the records.") if table.section and same is None else None
+    texts = (Paragraph(table.note, Tone.NOTE) if table.note else None, missing)
+    return Section(name=name, title=table.title, blocks=(*(same.blocks if same else ()), *code, *filter(None, texts)))
+
+
 def _section(
-    table: PageTable, name: str, cells: Sequence[tuple[str, str, _Shown]], reasons: dict[str, None]
+    table: PageTable, name: str, cells: Sequence[tuple[str, str, _Shown]], reasons: dict[str, None], printed: set[str]
 ) -> Section:
     """Return a table as a section, with the reasons that no table before it has.
 
@@ -312,6 +328,7 @@ def _section(
         name: of the section.
         cells: row by row.
         reasons: of the tables before, in the order of their numbers; those of this one are added.
+        printed: notes of the tables before, to which those of this one are added.
     """
     before = len(reasons)
     reasons |= dict.fromkeys(each.reason for _, _, each in cells if each.reason)
@@ -330,7 +347,8 @@ def _section(
             "The records have none of these rows.",
         ),
     )
-    notes = [Item(text) for holds, text in texts if holds and text]
+    notes = [Item(text) for holds, text in texts if holds and text and text not in printed]
+    printed.update(note.text for note in notes)
     items = [Item(text, label=str(number)) for text, number in numbers.items() if number > before]
     made = Table(
         title=table.title,
