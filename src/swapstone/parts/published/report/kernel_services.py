@@ -350,7 +350,7 @@ def kernel_sections(context: ReportContext, analysis: Analysis) -> tuple[Section
     """Return both tables for each combination of the other factors' levels; none unless generic and rt kernels ran the suites.
 
     Args:
-        context: gives the factors and the margin.
+        context: gives the factors.
         analysis: holds the comparisons.
     """
     found = []
@@ -366,14 +366,7 @@ def kernel_sections(context: ReportContext, analysis: Analysis) -> tuple[Section
         if lmbench:
             found.append(_latencies(lmbench, where, suffix))
         if unixbench:
-            found.append(
-                _scores(
-                    (*unixbench, *means_of(unixbench, shares(on_page(SCORES, "")))),
-                    where,
-                    suffix,
-                    context.experiment.margin,
-                )
-            )
+            found.append(_scores((*unixbench, *means_of(unixbench, shares(on_page(SCORES, "")))), where, suffix))
     return tuple(found)
 
 
@@ -428,11 +421,11 @@ def _latencies(rows: Sequence[Row], where: str, suffix: str) -> Section:
     )
 
 
-def _scores(rows: Sequence[Row], where: str, suffix: str, margin: float) -> Section:
+def _scores(rows: Sequence[Row], where: str, suffix: str) -> Section:
     return section_of(
         SCORES + suffix,
         "UnixBench's tests and index under PREEMPT_RT, one task (table 12 of the published page)" + where,
-        (*_fields("test", rows), *beside_fields(margin)),
+        (*_fields("test", rows), *beside_fields()),
         rows,
         keys=2,
         notes=_score_notes(rows[-2].values),
