@@ -6,7 +6,6 @@ What is measured is the emulator: how long it takes for the instructions of the 
 
 from __future__ import annotations
 
-import functools
 import shutil
 
 import msgspec
@@ -42,18 +41,12 @@ class UserEmulator(HostTarget):
 
     def tools(self) -> tuple[tuple[str, str], ...]:
         """Return those of this machine, and the emulator with its version."""
-        return (*super().tools(), ("emulator", emulator_version()))
+        return (*super().tools(), ("emulator", safe(first_line([EMULATOR, "--version"])[:200])))
 
     def run(self, request: TrialRequest, config: MachineConfig = DEFAULT_MACHINE) -> AgentAnswer:
         """Run one trial with the emulator before its words; see `Target.run`."""
         words = (shutil.which(EMULATOR) or EMULATOR, "-cpu", PROCESSOR, *request.arguments)
         return super().run(msgspec.structs.replace(request, arguments=words), config)
-
-
-@functools.cache
-def emulator_version() -> str:
-    """Return the first line that the emulator prints of itself, or why it prints none."""
-    return safe(first_line([EMULATOR, "--version"])[:200])
 
 
 class UserEmulatorSpec(FrozenStruct, frozen=True):
