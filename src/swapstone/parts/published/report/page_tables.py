@@ -195,7 +195,7 @@ def _of_second(each: Joined, record: Analysed) -> _Here | None:
 def _cells(table: PageTable, records: _Records) -> Iterator[tuple[str, str, _Shown]]:
     """Yield (row, column, cell) of a table, row by row."""
     rows = table.cells()
-    units = len({figure.unit for each in rows.values() for figure in each.values()}) > 1
+    units = any(len({known[key].unit for known in rows.values()}) > 1 for key in table.columns)
     bases = rows.get(table.base, {})
     for row, known in rows.items():
         for key in table.columns:
