@@ -249,10 +249,11 @@ def float_record() -> Analysed:
 def test_a_picture_of_the_page_has_the_section_of_a_part_or_code() -> None:
     found = {each.title: each for each in sections("float-abi", parts("float-abi", float_record()))}
     assert "Drawing" in {type(each).__name__ for each in found["Time against loops in an emulator"].blocks}
-    (code,) = (each for each in found["The code of the sum, side by side"].blocks if isinstance(each, Table))
-    assert [each.name for each in code.columns] == ["soft", "softfp", "hard"]
-    columns = list(zip(*([cell.text for cell in row] for row in code.rows), strict=True))
-    assert "bl __aeabi_fadd" in columns[0] and "vmov r3, s15" in columns[1] and "vmov r3, s15" not in columns[2]
+    codes = [found[f"The code of the sum: {each}"].blocks[0] for each in ("soft and softfp", "softfp and hard")]
+    soft, softfp, again, hard = (
+        [row[at].text for row in code.rows] for code in codes if isinstance(code, Table) for at in (0, 1)
+    )
+    assert "bl __aeabi_fadd" in soft and "vmov r3, s15" in softfp and softfp == again and "vmov r3, s15" not in hard
     assert "Not in the records." in str(sections("float-abi", []))
 
 

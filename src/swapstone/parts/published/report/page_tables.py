@@ -10,6 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
+import msgspec
+
 from swapstone.core.model.references import Figure, Side
 from swapstone.core.report import formatting
 from swapstone.core.report.document import BulletList, Cell, Column, Item, Mark, Paragraph, Section, Table, Tone
@@ -315,7 +317,12 @@ def _picture(table: PageTable, name: str, parts: Sequence[PartOfStudy]) -> Secti
     same = next(every, None) if table.section else None
     missing = Paragraph("Not in the records.") if table.section and same is None else None
     texts = (Paragraph(table.note, Tone.NOTE) if table.note else None, missing)
-    return Section(name=name, title=table.title, blocks=(*(same.blocks if same else ()), *code, *filter(None, texts)))
+    # On a narrow page their cells stand below each other.
+    shown = (
+        msgspec.structs.replace(block, beside=True) if isinstance(block, Table) else block
+        for block in (same.blocks if same else ())
+    )
+    return Section(name=name, title=table.title, blocks=(*shown, *code, *filter(None, texts)))
 
 
 def _section(
