@@ -68,11 +68,16 @@ _EXHIBIT: Fields = {
     **dict.fromkeys(("notes", "flags"), _TEXTS),
 }
 _FINDING = _struct("Finding", {"name": str, "state": State, **dict.fromkeys(("found", "meaning", "remedy"), str)})
-_PART = _struct("Part", _fields(PartSummary, "sections"), {"exhibits": _many(_struct("StudyExhibit", _EXHIBIT))})
+_EXHIBITS = _many(_struct("StudyExhibit", _EXHIBIT))
+_PART = _struct("Part", _fields(PartSummary, "sections"), {"exhibits": _EXHIBITS})
 _INDEX = _struct(
     "Index",
-    _fields(StudyIndex, "parts", "clocks"),
-    {"parts": _many(_PART), "clocks": _many(_struct("Clock", {"answer": str, "table": SideBySide}))},
+    _fields(StudyIndex, "parts", "clocks", "opening"),
+    {
+        "parts": _many(_PART),
+        "opening": _EXHIBITS,
+        "clocks": _many(_struct("Clock", {"answer": str, "table": SideBySide})),
+    },
 )
 _CLAIM = _struct(
     "Claim",

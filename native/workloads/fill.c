@@ -24,9 +24,10 @@ enum { BLOCK_BYTES = 1 << 20, MAX_ROWS = 900, SAMPLES_PER_S = 20, MAX_SAMPLES = 
 static const uint64_t SECOND_NS = 1000000000, SAMPLE_NS = 1000000000 / SAMPLES_PER_S;
 
 /* The columns of vmstat, and the time of each row. */
-enum { AT_NS, SWPD, FREE, BUFF, CACHE, SI, SO, BI, BO, US, SY, ID, WA, COLUMNS };
-static const char *const column_names[COLUMNS] = {"at_ns", "swpd", "free", "buff", "cache", "si", "so",
-                                                  "bi",    "bo",   "us",   "sy",   "id",    "wa"};
+enum { AT_NS, R, B, SWPD, FREE, BUFF, CACHE, SI, SO, BI, BO, IN, CS, US, SY, ID, WA, COLUMNS };
+static const char *const column_names[COLUMNS] = {"at_ns", "r",  "b",  "swpd", "free", "buff",
+                                                  "cache", "si", "so", "bi",   "bo",   "in",
+                                                  "cs",    "us", "sy", "id",   "wa"};
 static uint64_t columns[COLUMNS][MAX_ROWS];
 static size_t rows;
 
@@ -34,6 +35,8 @@ static size_t rows;
 struct counters {
     uint64_t swapped_in, swapped_out, kib_in, kib_out;
     uint64_t user, system, idle, iowait;
+    uint64_t interrupts, switches;
+    uint64_t at_ns, running, blocked; /* these are no counters */
 };
 
 /* Each sample: its time, and the bytes swapped out since the start. */
@@ -85,6 +88,11 @@ static struct counters read_counters(void) {
     now.system = times[2] + times[5] + times[6];
     now.idle = times[3];
     now.iowait = times[4];
+    now.interrupts = proc_field(text, "intr");
+    now.switches = proc_field(text, "ctxt");
+    now.running = proc_field(text, "procs_running");
+    now.blocked = proc_field(text, "procs_blocked");
+    now.at_ns = now_ns();
     return now;
 }
 
@@ -92,17 +100,23 @@ static uint64_t percent_of(uint64_t part, uint64_t whole) {
     return whole ? (100 * part + whole / 2) / whole : 0;
 }
 
-/* Adds a row, with the formulas of vmstat in procps: growth between two samples in KiB, and rounded shares of
- * the CPU time. */
+static uint64_t per_second(uint64_t events, uint64_t ns) {
+    return ns ? (uint64_t)((double)events * 1e9 / (double)ns + 0.5) : 0;
+}
+
+/* Adds a row, with the formulas of vmstat in procps: growth between two samples in KiB, events a second,
+ * tasks without this one, and rounded shares of the CPU time. */
 static void add_row(uint64_t at_ns, const struct counters *before, const struct counters *now) {
     const char *text = require_proc_file("/proc/meminfo");
     uint64_t kib = page_bytes() / 1024, swap = proc_field(text, "SwapTotal");
     uint64_t user = now->user - before->user, system = now->system - before->system,
              idle = now->idle > before->idle ? now->idle - before->idle : 0,
              iowait = now->iowait > before->iowait ? now->iowait - before->iowait : 0,
-             whole = user + system + idle + iowait;
+             whole = user + system + idle + iowait, ns = now->at_ns - before->at_ns;
     uint64_t row[COLUMNS] = {
         [AT_NS] = at_ns,
+        [R] = now->running ? now->running - 1 : 0,
+        [B] = now->blocked,
         [SWPD] = swap - proc_field(text, "SwapFree"),
         [FREE] = proc_field(text, "MemFree"),
         [BUFF] = proc_field(text, "Buffers"),
@@ -111,6 +125,8 @@ static void add_row(uint64_t at_ns, const struct counters *before, const struct 
         [SO] = (now->swapped_out - before->swapped_out) * kib,
         [BI] = now->kib_in - before->kib_in,
         [BO] = now->kib_out - before->kib_out,
+        [IN] = per_second(now->interrupts - before->interrupts, ns),
+        [CS] = per_second(now->switches - before->switches, ns),
         [US] = percent_of(user, whole),
         [SY] = percent_of(system, whole),
         [ID] = percent_of(idle, whole),

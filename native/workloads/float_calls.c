@@ -6,35 +6,10 @@
  * the study.
  *
  * The parameter is the kind of operands, see float_operands.h. */
+#include "float_functions.h"
 #include "float_operands.h"
 
 enum { OUTER = 100, INNER = 1000 };
-
-/* The functions must be called, whatever the compiler knows about them. */
-#if defined(__has_attribute)
-#if __has_attribute(noipa)
-#define CALLED __attribute__((noipa))
-#endif
-#endif
-#ifndef CALLED
-#define CALLED __attribute__((noinline))
-#endif
-
-CALLED static float sum(float left, float right) {
-    return left + right;
-}
-
-CALLED static float difference(float left, float right) {
-    return left - right;
-}
-
-CALLED static float product(float left, float right) {
-    return left * right;
-}
-
-CALLED static float quotient(float left, float right) {
-    return left / right;
-}
 
 /* Each kind of operands has its own loop, because the page's numbers are literals. The start is read in each
  * loop, so that no loop can be left out. */

@@ -68,6 +68,5 @@ def test_the_claims_that_nothing_here_tests() -> None:
     assert {claim.name for claim in CLAIMS if claim.untested} == {
         "newer-processor",
         "lwip-sending-hotspot",
-        "float-faster-in-emulator",
         "float-slower-on-board",
     }

@@ -6,6 +6,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -136,6 +137,31 @@ def test_a_study_prints_published_and_measured_figures(tmp_path: Path) -> None:
     assert "1.51" in whole  # 0.006242797 s / 0.004129741 s
     own = swapstone(tmp_path, "show", str(tmp_path / "study" / "size"), "--all").stdout
     assert "b_malloc_tiny1" in own and "with the page" not in own  # which took the page's figures back
+
+
+def test_a_studys_page_opens_with_the_tables_of_the_published_page(tmp_path: Path) -> None:
+    folder = tmp_path / "study"
+    arguments = ("--only-part", "libc", "--only", "b_malloc_tiny1", "--blocks", "15", "--target", fake(tmp_path))
+    made = swapstone(tmp_path, "study", "musl-vs-glibc", *arguments, "--out", str(folder), "--html")
+    assert (
+        made.stderr.strip().splitlines()[-1] == f"Wrote {folder / 'index.html'}"
+        and "Answers of the parts" not in made.stdout
+    )
+    page = (folder / "index.html").read_text()
+    titles = re.findall("<h2>(.*?)</h2>", page)
+    assert titles[:2] == ["The published page", "libc-bench 1: execution time"]
+    assert (
+        titles.index("UnixBench")
+        < titles.index("The parts of the study")
+        < titles.index("1. Functions of the C library")
+    )
+    opening = json.loads((folder / "index.json").read_text())["index"]["opening"]
+    measured = {row["row"]: row["verdict"] for row in opening[0]["data"] if row["column"] == "glibc / musl - 1"}
+    assert [row for row, verdict in measured.items() if verdict != "not in the records"] == ["b_malloc_tiny1"]
+    (folder / "index.html").unlink()
+    again = swapstone(tmp_path, "study", "--resume", str(folder), "--html")
+    assert again.stderr.strip().splitlines()[-1] == f"Wrote {folder / 'index.html'}"
+    assert (folder / "index.html").read_text() == page
 
 
 def test_query_reads_all_records(tmp_path: Path, record: Path) -> None:

@@ -59,7 +59,7 @@ def test_the_study_has_the_page_s_program_and_the_suite() -> None:
     study = load_study("float-abi")
     assert study.settings.workloads.published == "float-abi"
     assert study.factor[0].levels == ("soft", "softfp", "hard")
-    assert [part.name for part in study.part] == ["page", "suite"]
+    assert [part.name for part in study.part] == ["emulator", "page", "suite"]
 
 
 def test_the_study_runs_on_the_fake_target(tmp_path: Path) -> None:

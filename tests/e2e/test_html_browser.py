@@ -21,8 +21,11 @@ from typing import Any
 
 import pytest
 
+from swapstone.core.report.render import html
+from swapstone.core.report.study_index import PartOfStudy, StudyIndex, document_of
 from swapstone.parts.explain.report import flame_graph
-from tests.golden import crossed, latency, reports, servers, synthetic, verdicts
+from swapstone.parts.published.report.page_tables import sections
+from tests.golden import crossed, latency, noisy, reports, servers, synthetic, verdicts
 from tests.programs import require
 from tests.shared import Shared
 from tests.unit.explanation.test_formats import AFTER, BEFORE
@@ -60,6 +63,12 @@ def _run(tmp_path: Path, document: str, *flags: str) -> str:
 @pytest.fixture(scope="module")
 def pages() -> dict[str, str]:
     made = {name: reports.as_html(case.context(), case.analysis()) for name, case in REPORTS.items()}
+    parts = [
+        PartOfStudy("latency", latency.context(), latency.analysis()),
+        PartOfStudy("throughput", *noisy.record("kernel", "throughput")),
+    ]
+    index = StudyIndex(name="s", title="t", question="q", folder="f", parts=(), opening=sections("preempt-rt", parts))
+    made["study"] = html.render(document_of(index, page=True))
     made["flame"] = flame_graph.page("t", BEFORE, AFTER)
     made["wide"] = "<!doctype html><body><section><div style='width:2000px'>too wide</div></section>"
     made["faint"] = "<!doctype html><body style='background:#fff'><p style='color:#999'>too faint</p>"
@@ -99,7 +108,7 @@ def _measured(shared: Shared, pages: dict[str, str], cases: list[dict[str, Any]]
 @pytest.fixture(scope="module")
 def light(shared: Shared, pages: dict[str, str]) -> dict[str, Any]:
     cases = [_case(page, width) for page in REPORTS for width in WIDTHS]
-    cases += [_case("flame", 1280), _case("wide", 390), _case("faint", 390)]
+    cases += [_case("study", 1280), _case("study", 390), _case("flame", 1280), _case("wide", 390), _case("faint", 390)]
     cases += [_case("plain", 1280, scripts=False), _case("plain", 1280, use=True)]
     return _measured(shared, pages, cases, LIGHT)
 
@@ -119,6 +128,12 @@ def test_nothing_reaches_beyond_the_page_or_its_section(light: dict[str, Any], p
     assert all(each["stays"] and each["within"] for each in seen["scrolled"])
     assert seen["dots"] > 0
     assert seen["loaded"] == 0
+
+
+def test_no_column_of_a_published_page_is_cut(light: dict[str, Any]) -> None:
+    for width in (390, 1280):
+        seen = light[f"study {width}"]
+        assert (seen["scroll"], seen["outside"], seen["scrolled"], seen["loaded"]) == (width, [], [], 0)
 
 
 def test_the_probe_detects_what_it_measures(light: dict[str, Any]) -> None:

@@ -20,7 +20,7 @@ EVERYWHERE = {"gcc"}
 
 MACHINE = {"util-linux", "qemu-system-x86"} if X86 else {"util-linux"}
 NEEDS = {
-    "float-abi": {"util-linux", "qemu-system-arm", "gcc-arm-linux-gnueabi", "gcc-arm-linux-gnueabihf"},
+    "float-abi": {"util-linux", "qemu-user", "qemu-system-arm", "gcc-arm-linux-gnueabi", "gcc-arm-linux-gnueabihf"},
     "fs": {"squashfs-tools", "erofs-utils", *MACHINE},
     "lwip-vs-smoltcp": {"cargo-web", "rustc-web", "apache2-utils", "qemu-system-misc", "gcc-riscv64-linux-gnu"},
     "musl-malloc": {"musl-tools", "make", "g++", "wrk"},

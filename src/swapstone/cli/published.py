@@ -38,6 +38,18 @@ def list_figures(as_json: bool) -> None:
     print_list("published", as_json)
 
 
+@published_command.command("coverage")
+@_JSON
+def print_coverage(as_json: bool) -> None:
+    r"""Print how many numbers of each table of the pages have a row here, and of how many another program of the same kind is measured.
+
+    \b
+    Example:
+      swapstone published coverage
+    """
+    print_list("published-coverage", as_json)
+
+
 @published_command.command("check")
 def check_figures() -> None:
     r"""Print which numbers that the pages derived follow from their figures, and the statements that disagree with them.

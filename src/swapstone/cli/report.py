@@ -13,7 +13,7 @@ from swapstone.core.report import export
 from swapstone.core.report.render import RENDERERS, find_renderer
 from swapstone.core.session.output_file import write_output
 from swapstone.core.session.record_errors import named_record
-from swapstone.core.session.record_handle import open_record
+from swapstone.core.session.record_handle import Record, open_record
 
 
 @click.command()
@@ -38,7 +38,17 @@ def report_command(record: str, kind: str, out: str | None) -> None:
       swapstone report last --markdown >> NOTES.md
       swapstone report last --format text | less
     """
-    opened = open_record(record)
+    write_report(open_record(record), kind, out)
+
+
+def write_report(opened: Record, kind: str = "html", out: str | None = None) -> None:
+    """Write a record's report.
+
+    Args:
+        opened: the record.
+        kind: name of a renderer.
+        out: the file, or ``-``; the record's report.html for HTML, else standard output, if None.
+    """
     target = out or (str(opened.path / "report.html") if kind == "html" else "-")
     beside = Path(target).parent if target != "-" else None
     document = opened.document(beside=beside)

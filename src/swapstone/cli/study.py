@@ -11,9 +11,10 @@ import click
 from swapstone.cli.display import display
 from swapstone.cli.documents import print_document
 from swapstone.cli.options import FAIL_IF, declared
-from swapstone.cli.output import echo
+from swapstone.cli.output import echo, plain
 from swapstone.cli.printing import interruptible, print_outcomes, print_table
 from swapstone.cli.record_options import ALL, TRUST
+from swapstone.cli.report import write_report
 from swapstone.cli.shell_completion import COMPLETIONS
 from swapstone.core.report.context import Selection
 from swapstone.core.report.study_index import document_of
@@ -42,6 +43,7 @@ from swapstone.exit_status import ExitStatus
     help="Only this part; repeatable.",
     shell_complete=COMPLETIONS["parts"],
 )
+@click.option("--html", "as_page", is_flag=True, help="Name the page, index.html, instead of printing the results.")
 @click.option("--out", metavar="DIR", help="Folder of the new record, or of the parts' records.  [records/TIME-NAME]")
 @click.option(
     "--resume",
@@ -56,6 +58,7 @@ from swapstone.exit_status import ExitStatus
 def study_command(
     name: str | None,
     only_parts: tuple[str, ...],
+    as_page: bool,
     out: str | None,
     resume: str | None,
     trust: bool,
@@ -66,12 +69,14 @@ def study_command(
     r"""Run a study: an experiment from a file, or several that belong together.
 
     NAME is one of `swapstone list studies`, or the path of a TOML file (`swapstone docs studies`). The report has the published figures
-    beside the measured ones. Each part of a study is a record in records/TIME-NAME/PART, and index.html there summarizes them.
+    beside the measured ones. Each part of a study is a record in records/TIME-NAME/PART, and index.html in records/TIME-NAME opens with the
+    published page's tables.
 
     \b
     Examples:
       swapstone study musl-vs-glibc
       swapstone study musl-vs-glibc --only 'b_string*' --budget 1m
+      swapstone study --resume records/20261121-180000-preempt-rt --html
       swapstone study preempt-rt --only-part latency-x86_64
       swapstone study musl-malloc --driver-target ssh:me@board.example                  # wrk runs there
       swapstone study --resume records/20261121-180000-preempt-rt
@@ -89,8 +94,15 @@ def study_command(
         progress=display(),
     )
     if result.index is None:
-        print_table(Record(result.path), Selection(every=True) if every else None)
-        return print_outcomes([Record(result.path)], fail_if)
-    echo()
-    print_document(document_of(result.index), every=every)
+        record = Record(result.path)
+        if as_page:
+            write_report(record)
+        else:
+            print_table(record, Selection(every=True) if every else None)
+        return print_outcomes([record], fail_if)
+    if as_page:
+        echo(f"Wrote {plain(result.path / 'index.html')}", err=True)
+    else:
+        echo()
+        print_document(document_of(result.index), every=every)
     return print_outcomes(result.records.values(), fail_if, result.ended) if result.ok else ExitStatus.REFUSED

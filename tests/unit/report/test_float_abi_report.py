@@ -11,10 +11,19 @@ from tests.unit.builders import analysis
 from tools.fuzz_seeds import COUNTED_ROW
 
 from swapstone.core.factors.arm_code import KINDS
-from swapstone.core.model import Comparison, Direction, FactorLevels, Metric, Quantity, Scale, Verdict
+from swapstone.core.model import (
+    Comparison,
+    Direction,
+    FactorLevels,
+    Metric,
+    Quantity,
+    Scale,
+    Verdict,
+)
 from swapstone.core.report.context import ReportContext
+from swapstone.core.report.document import Drawing
 from swapstone.core.workloads import find_workload
-from swapstone.parts.build.report.float_abi import sections
+from swapstone.parts.build.report.float_abi import loop_sections, sections
 from swapstone.parts.explain.explanation.counted_answer import GROUPS, arm_kind_rows
 from swapstone.parts.explain.model.instruction_counts import ArmCounts, CountedRow
 
@@ -71,6 +80,38 @@ def context(
     )
 
 
+def loops(*numbers: int, clock: str = "wall") -> ReportContext:
+    """Return the context of runs of the page's program with numbers of loops."""
+    works = tuple(("float", find_workload("float", f"float_loops({number})")) for number in numbers)
+    return msgspec.structs.replace(context(clock=clock), workloads=works)
+
+
+LOOPED = (
+    row("float_loops(400)", 20.0, 10.0),
+    row("float_loops(100)", 20.0, 10.0),
+    row("float_loops(100)", 20.0, 5.0, "hard"),
+    row("float_loops(400)", 20.0, 5.0, "hard"),
+)
+
+
+def test_time_against_loops_is_drawn_in_seconds() -> None:
+    """100 loops are 100000 rounds."""
+    (section,) = loop_sections(loops(100, 400), analysis(*LOOPED))
+    assert [tuple(each.values()) for each in section.data] == [
+        *(("soft", 100.0, 0.002), ("soft", 400.0, 0.008)),
+        *(("softfp", 100.0, 0.001), ("softfp", 400.0, 0.004)),
+        *(("hard", 100.0, 0.0005), ("hard", 400.0, 0.002)),
+    ]
+    (drawing,) = (each for each in section.blocks if isinstance(each, Drawing))
+    assert "soft: 0.008 s for 400 loops" in drawing.svg
+
+
+def test_a_single_number_of_loops_and_the_virtual_clock_are_not_drawn() -> None:
+    assert loop_sections(loops(100), analysis(LOOPED[1])) == ()
+    assert loop_sections(loops(100, 400, clock="virtual"), analysis(*LOOPED)) == ()
+    assert loop_sections(context(clock="wall"), analysis(*ROWS)) == ()
+
+
 ROWS = (
     row("float_calls(exact)", 214.0, 77.0),
     row("float_calls(exact)", 214.0, 71.0, "hard"),
@@ -85,7 +126,7 @@ def exact(name: str, value: float) -> dict[str, object]:
     return {**bounds, f"{name}_bounds": "exact"}
 
 
-def test_a_row_has_instructions_and_the_page_s_number() -> None:
+def test_a_row_has_instructions_and_ratios() -> None:
     (section,) = sections(context(), analysis(*ROWS))
     assert section.title == "Instructions of an operation"
     assert section.data == (
@@ -97,7 +138,6 @@ def test_a_row_has_instructions_and_the_page_s_number() -> None:
             "hard instructions": 71.0,
             **exact("soft / softfp", 214 / 77),
             **exact("soft / hard", 214 / 71),
-            "published": 1.6,
         },
         {
             "workload": "float_calls",
@@ -107,32 +147,16 @@ def test_a_row_has_instructions_and_the_page_s_number() -> None:
             "hard instructions": None,
             **exact("soft / softfp", 300 / 78),
             **dict.fromkeys(exact("soft / hard", 1.0)),
-            "published": None,
         },
     )
     text = str(reports.texts(section))
     assert "soft: inexact operands take 1.402 times (float_calls) what exact ones take." in text
-    assert "nearly 1.6 times as fast as soft" in text
     assert "--candidate float=softfp" in text
 
 
-def test_the_page_s_number_stands_beside_ratios_over_soft_only() -> None:
-    """It is soft / softfp and soft / hard; a comparison that begins with another level has other ratios."""
-    turned = msgspec.structs.replace(
-        ROWS[0], baseline=builders.variant("float=softfp"), candidate=builders.variant("float=soft")
-    )
-    (section,) = sections(context(), analysis(turned))
-    assert "softfp / soft" in section.data[0]
-    assert "published" not in section.data[0]
-    assert "nearly 1.6" not in str(reports.texts(section))
-
-
-def test_other_records_have_no_such_table_or_no_published_column() -> None:
+def test_other_records_have_no_such_table() -> None:
     assert sections(context(), analysis()) == ()
     assert sections(context(), analysis(msgspec.structs.replace(ROWS[0], suite="libc"))) == ()
-    for other in (context(published=""), context(optimization="O2")):
-        (section,) = sections(other, analysis(*ROWS))
-        assert "published" not in section.data[0]
     (slow,) = sections(context(clock="wall"), analysis(*ROWS))
     assert slow.title == "Time of an operation" and slow.data[0]["soft ns"] == 214.0
     (scaled,) = sections(context(scale=2), analysis(*ROWS))

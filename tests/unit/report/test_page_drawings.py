@@ -130,6 +130,16 @@ def test_an_interaction_plot_has_a_line_for_each_level_and_the_index_first() -> 
     assert "b_malloc_thread_stress" in drawings[1].title
 
 
+@pytest.mark.parametrize("most", [5.0, 139_600.0, 1_234_567.0, 98_765_432.0])
+def test_the_labels_of_a_vertical_axis_leave_room_for_its_title(most: float) -> None:
+    lines = (Series("a", 0, (Point(0, 0), Point(1, most))),)
+    drawing = plot.plot("t", Scale("x"), [Panel(Scale("y"), lines)], (), name="t")
+    for drawn in (drawing.svg, drawing.narrow):
+        labels = [each for each in ET.fromstring(drawn).iter("text") if each.get("text-anchor") == "end"]
+        lefts = [float(each.attrib["x"]) - svg.LETTER * len(each.text or "") for each in labels]
+        assert len(lefts) > 2 and min(lefts) >= 19, "the title's letters end at 18"
+
+
 def test_one_factor_has_no_interaction_plot() -> None:
     assert _drawings(factorial.page(synthetic.context(), synthetic.analysis())) == []
 

@@ -13,9 +13,8 @@ from tests.unit.builders import analysis, experiment
 
 from swapstone.core.model import Analysis, Comparison, Direction, FactorLevels, Metric, Quantity, Scale, Verdict
 from swapstone.core.report.context import ReportContext
-from swapstone.core.report.ratios import Ratio
 from swapstone.core.report.record_report import sections_of
-from swapstone.parts.published.report.throughput import beside_page, page_rows, sections
+from swapstone.parts.published.report.throughput import page_rows, sections
 
 
 def made(context: ReportContext, analysis: Analysis) -> tuple[reports.Texts, ...]:
@@ -89,7 +88,6 @@ def test_rates_and_percentages_are_of_medians_and_of_the_idle_generic_kernel() -
     # The page: 487314.9 and 482060.0 of 612119.9.
     assert row["published_rt_percent"] == pytest.approx(79.611, abs=0.001)
     assert row["published_rt_cyclictest_percent"] == pytest.approx(78.753, abs=0.001)
-    assert (row["rt_same_way"], row["rt_cyclictest_same_way"]) == ("yes", "another size")
     assert index["work"] == "index"
     assert index["rt_percent"] == pytest.approx(80.0)
     assert index["generic_per_second"] is None
@@ -98,7 +96,7 @@ def test_rates_and_percentages_are_of_medians_and_of_the_idle_generic_kernel() -
 def test_cells_are_what_a_reader_sees() -> None:
     found = only(*PIPE)
     assert found.head[:6] == ("work", "generic", "rt", "rt + cyclictest", "rt %", "rt + cyclictest %")
-    assert found.head[6:] == ("page: rt %", "page: rt + cyclictest %", "as on the page")
+    assert found.head[6:] == ("page: rt %", "page: rt + cyclictest %")
     assert found.rows[0] == (
         "pipe",
         "833 k/s",
@@ -108,9 +106,8 @@ def test_cells_are_what_a_reader_sees() -> None:
         "50.0 [40.0 .. 56.5]",
         "79.6",
         "78.8",
-        "yes, size x 0.635",
     )
-    assert found.rows[1] == ("index", "-", "-", "-", "80.0", "50.0 [40.0 .. 56.5]", "79.6", "78.8", "yes, size x 0.635")
+    assert found.rows[1] == ("index", "-", "-", "-", "80.0", "50.0 [40.0 .. 56.5]", "79.6", "78.8")
     assert {len(row) for row in found.rows} == {len(found.head)} == {len(found.right)}
 
 
@@ -118,18 +115,10 @@ def test_several_tasks_have_a_table_of_their_own_with_the_page_s_other_figures()
     found = only(comparison("file_copy(256) (8 tasks)", (100.0,), (200.0,)))
     assert found.name == "throughput-several"
     # The page: 27474.4 of 253687.9.
-    assert found.rows[0] == ("file_copy(256)", "10 M/s", "5 M/s", "-", "50.0", "-", "10.8", "10.3", "size x 4.617, -")
+    assert found.rows[0] == ("file_copy(256)", "10 M/s", "5 M/s", "-", "50.0", "-", "10.8", "10.3")
     assert any("share the machine's one processor" in note for note in found.notes)
     on_host = made(context(cpus="0,1"), analysis(comparison("pipe (8 tasks)", (1.0,), (2.0,))))
     assert any("share this machine's processors" in note for note in on_host[0].notes)
-
-
-@pytest.mark.parametrize(("here", "text", "data"), [(95.6, "size x 8.", "another size"), (11.6, "yes", "yes")])
-def test_the_same_direction_with_another_size_is_no_yes(here: float, text: str, data: str) -> None:
-    found = only(comparison("file_copy(1024) (8 tasks)", (here,), (100.0,)))
-    assert (found.rows[0][4], found.rows[0][6]) == (str(here), "11.6"), "the page has 11.6 % with eight tasks"
-    assert found.rows[0][-1].startswith(text)
-    assert found.data[0]["rt_same_way"] == data
 
 
 def test_the_index_is_the_geometric_mean_over_the_rows_that_both_have() -> None:
@@ -147,44 +136,6 @@ def test_with_all_rows_the_page_s_index_is_its_own() -> None:
     assert found.data[-1]["rt_percent"] == pytest.approx(80.0)
     assert found.data[-1]["published_rt_percent"] == pytest.approx(100 * 626.4 / 773.4)
     assert any("over 12 rows; the page's is its own index" in note for note in found.notes)
-
-
-def test_what_points_another_way_is_counted_and_named() -> None:
-    found = only(
-        comparison("integer", (100.0,), (101.0,)),  # within 2 %, as the page's 100.3
-        comparison("floating_point", (100.0,), (110.0,)),  # the page's is 99.99
-        comparison("exec", (100.0,), (90.0,)),  # the page's is 78.2
-        comparison("pipe", (100.0,), (103.0,)),
-    )
-    assert [row["rt_same_way"] for row in found.data[:-1]] == ["yes", "no", "no", "another size"]
-    assert [row[-1] for row in found.rows[:-1]] == [
-        "yes, -",
-        "other direction, -",
-        "other direction, -",
-        "size x 1.220, -",
-    ]
-    assert [row["rt_of_page"] for row in found.data[:-1]] == pytest.approx([0.987, 0.909, 1.421, 1.220], abs=0.001)
-    assert (
-        "rt: 2 of 4 rows in the same direction as the page, 1 of them of the same size (the farthest is 1.220 times the page's); "
-        "another direction: floating_point, exec." in found.notes
-    )
-    assert any(note.startswith("rt + cyclictest: not measured") for note in found.notes)
-
-
-@pytest.mark.parametrize(
-    ("ours", "theirs", "same"),
-    [
-        (0.97, 0.5, True),
-        (0.99, 0.5, False),
-        (0.99, 1.01, True),
-        (0.9805, 1.0, True),
-        (1.03, 0.97, False),
-        (1.03, 1.2, True),
-    ],
-)
-def test_directions_are_beyond_the_margin(ours: float, theirs: float, same: bool) -> None:
-    here = Ratio(value=ours, low=ours, high=ours, sign=1 if ours > 1 else -1)
-    assert (beside_page(here, theirs, 0.02) != "other direction") is same
 
 
 def test_the_order_of_the_levels_does_not_matter() -> None:

@@ -31,7 +31,7 @@ from tests.unit import builders
 
 def test_each_kind_is_one_entry_with_a_unique_name() -> None:
     names = [kind.name for kind in target_kinds()]
-    assert names == ["host", "fake", "vm", "ssh", "virtual-board", "labgrid", "bare-riscv64"]
+    assert names == ["host", "fake", "vm", "qemu-arm", "ssh", "virtual-board", "labgrid", "bare-riscv64"]
     assert all(kind.description and kind.usage.startswith(kind.name) and kind.clocks for kind in target_kinds())
     assert all(issubclass(kind.opens, Target) for kind in target_kinds())
 
@@ -43,6 +43,13 @@ def test_each_kind_parses_into_its_own_type() -> None:
     options = TargetOptions(architecture="arm64", no_cache=True)
     whole = VmSpec(kernel="/k", architecture="arm64", clock=VIRTUAL_CLOCK, no_cache=True)
     assert parse_target("vm:/k", options) == whole
+
+
+def test_the_user_emulator_runs_programs_of_one_architecture() -> None:
+    assert parse_target("qemu-arm") == parse_target("qemu-arm", TargetOptions(architecture="armhf"))
+    for text, options in (("qemu-arm:x", TargetOptions()), ("qemu-arm", TargetOptions(architecture="arm64"))):
+        with pytest.raises(UserError, match="runs programs of armhf"):
+            parse_target(text, options)
 
 
 def test_an_experiment_has_a_specification() -> None:

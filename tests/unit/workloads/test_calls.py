@@ -168,6 +168,7 @@ CALLS: Mapping[tuple[str, str], Mapping[str, int]] = {
         "unlink": 1,
     },
     ("float", "float_calls(exact)"): {},
+    ("float", "float_loops(100)"): {},
     ("float", "float_dot(exact)"): {},
     ("float", "float_matrix(exact)"): {},
     ("float", "float_fft(exact)"): {},

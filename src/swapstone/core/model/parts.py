@@ -37,6 +37,7 @@ KINDS = (
     "root",
     "settings",
     "sharing",
+    "study-topic",
     "subject",
     "suite",
     "target",

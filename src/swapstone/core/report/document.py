@@ -137,6 +137,7 @@ class Table(FrozenStruct, frozen=True, kw_only=True, tag=True):
         rows: cells, each row as long as `columns`.
         keys: number of first columns that name a row. They are repeated where a table is too wide and continues below.
         dense: whether a terminal prints marks as letters.
+        beside: whether cells have two numbers, which a page prints on a line each.
         left_out: number of further rows, which are not in `rows`.
         left_out_after: number of rows above the place where those would be.
     """
@@ -146,6 +147,7 @@ class Table(FrozenStruct, frozen=True, kw_only=True, tag=True):
     rows: tuple[tuple[Cell, ...], ...]
     keys: int = 1
     dense: bool = False
+    beside: bool = False
     left_out: int = 0
     left_out_after: int = 0
 

@@ -16,6 +16,8 @@ from swapstone.core.report.document import Drawing
 
 _LEFT, _RIGHT = 70.0, 16.0
 _TITLE, _GAP = 22.0, 38.0
+_APART, _UPRIGHT = 26.0, 26.0
+"""Between two labels of a vertical axis, and for its title."""
 _ROWS = 4
 """Names along an axis stand on at most so many rows."""
 
@@ -149,7 +151,8 @@ def _drawn(x: Scale, panels: Sequence[Panel], width: float) -> tuple[float, list
     parts, top = _legend(every, width)
     spans = (end for series in every for span in series.spans for end in span[:2])
     points = (end for series in every for each in series.points for end in (each.x, *(each.around_x or ())))
-    across = x.axis((*points, *spans), _LEFT, width - _RIGHT)
+    left = max(_LEFT, *map(_room, panels))
+    across = x.axis((*points, *spans), left, width - _RIGHT)
     for panel in panels:
         if panel.title:
             parts.append(
@@ -159,7 +162,7 @@ def _drawn(x: Scale, panels: Sequence[Panel], width: float) -> tuple[float, list
         bottom = top + panel.height
         parts += _panel(x, panel, across, top, bottom)
         top = bottom + _GAP + 13.0 * (_rows(x.labels(across, 40), across) - 1)
-    parts.append(svg.text((_LEFT + width - _RIGHT) / 2, top, x.title, anchor="middle"))
+    parts.append(svg.text((left + width - _RIGHT) / 2, top, x.title, anchor="middle"))
     return top + 10, parts
 
 
@@ -184,13 +187,23 @@ def _rows(labels: Sequence[tuple[float, str]], across: svg.LinearAxis) -> int:
     return min(_ROWS, max(1, math.ceil((max((len(text) for _, text in labels), default=0) * svg.LETTER + 6) / step)))
 
 
-def _panel(x: Scale, panel: Panel, across: svg.LinearAxis, top: float, bottom: float) -> Iterator[str]:
+def _upward(panel: Panel, bottom: float, top: float) -> svg.LinearAxis:
     spans = (end for series in panel.series for span in series.spans for end in span[2:])
     points = (end for series in panel.series for each in series.points for end in (each.y, *(each.around_y or ())))
-    y = panel.y.axis((*points, *spans), bottom, top)
+    return panel.y.axis((*points, *spans), bottom, top)
+
+
+def _room(panel: Panel) -> float:
+    """Return the width left of a panel that its axis' title and longest label need."""
+    labels = panel.y.labels(_upward(panel, panel.height, 0.0), _APART)
+    return _UPRIGHT + max((len(text) for _, text in labels), default=0) * svg.LETTER
+
+
+def _panel(x: Scale, panel: Panel, across: svg.LinearAxis, top: float, bottom: float) -> Iterator[str]:
+    y = _upward(panel, bottom, top)
     left, right = across.start, across.end
     yield from panel.under(across, y)
-    for value, label in panel.y.labels(y, 26):
+    for value, label in panel.y.labels(y, _APART):
         at = y.at(value)
         yield svg.line(left, at, right, at, "--none" if panel.y.kind == "ratio" and value == 1 else "--rule")
         yield svg.text(left - 6, at + 4, label, anchor="end")

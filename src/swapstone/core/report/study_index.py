@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -61,6 +62,17 @@ class PartSummary(FrozenStruct, frozen=True, kw_only=True):
     page: str = ""
 
 
+class PartOfStudy(NamedTuple):
+    """What a part of a study came to: objects of the kind ``study-topic`` read it.
+
+    Each is a function of the study's published page and its parts with runs, which returns the sections that a study's page opens with.
+    """
+
+    name: str
+    context: ReportContext
+    analysis: Analysis
+
+
 class StudyIndex(FrozenStruct, frozen=True, kw_only=True):
     """A study and its parts.
 
@@ -71,6 +83,7 @@ class StudyIndex(FrozenStruct, frozen=True, kw_only=True):
         parts: in the order in which they run.
         resume: the command that resumes it; empty for a complete study.
         clocks: tables of the parts that differ in the time of an instruction alone.
+        opening: sections that its page opens with.
         version: of swapstone.
     """
 
@@ -82,6 +95,7 @@ class StudyIndex(FrozenStruct, frozen=True, kw_only=True):
     resume: str = ""
     version: str = ""
     clocks: tuple[SideBySide, ...] = ()
+    opening: tuple[Section, ...] = ()
 
 
 def summary(context: ReportContext, analysis: Analysis, part: PartSummary) -> PartSummary:
@@ -128,11 +142,18 @@ def to_json(index: StudyIndex) -> str:
         for part in index.parts
     ]
     clocks = [{"answer": side_by_side_table.answer(each), "table": labelled(each)} for each in index.clocks]
-    return printed_json("study-index", index=msgspec.structs.asdict(index) | {"parts": parts, "clocks": clocks})
+    changed = {"parts": parts, "clocks": clocks, "opening": described(each for each in index.opening if each.name)}
+    return printed_json("study-index", index=msgspec.structs.asdict(index) | changed)
 
 
-def document_of(index: StudyIndex) -> Document:
-    """Return the index as a document, with links to the parts' own reports beside it."""
+def document_of(index: StudyIndex, *, page: bool = False) -> Document:
+    """Return the index as a document, with links to the parts' own reports beside it.
+
+    Args:
+        index: of the study.
+        page: whether it begins with the opening sections; else with the parts' answers.
+    """
+    opens, overview = page and bool(index.opening), tuple(_overview(index))
     return Document(
         kicker=index.name,
         title=f"Study {index.name}: {index.title}",
@@ -141,8 +162,10 @@ def document_of(index: StudyIndex) -> Document:
         if index.resume
         else (),
         answer=" ".join((answer(index.parts), *map(side_by_side_table.answer, index.clocks))),
-        overview=tuple(_overview(index)),
+        overview=() if opens else overview,
         sections=(
+            *index.opening,
+            *((Section(title="The parts of the study", blocks=overview),) if opens else ()),
             *(
                 Section(name=part.name, title=f"{number}. {part.title}", blocks=_blocks(part))
                 for number, part in enumerate(index.parts, start=1)

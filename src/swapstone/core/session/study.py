@@ -20,6 +20,7 @@ import msgspec
 from swapstone.core.comparison.side_by_side import Question, SideBySide, differing_setting, question_of, side_by_side
 from swapstone.core.model import Experiment, NothingComparableError, RecordError, UserError, unknown
 from swapstone.core.model.errors import is_of_machine, remedy
+from swapstone.core.model.parts import provided
 from swapstone.core.model.run_sharing import NO_SHARING, RunSharing
 from swapstone.core.record import (
     ORIGIN,
@@ -33,7 +34,7 @@ from swapstone.core.record import (
 from swapstone.core.report import record_report
 from swapstone.core.report.answer.wording import listed
 from swapstone.core.report.render import html, markdown
-from swapstone.core.report.study_index import PartSummary, StudyIndex, document_of, summary, to_json
+from swapstone.core.report.study_index import PartOfStudy, PartSummary, StudyIndex, document_of, summary, to_json
 from swapstone.core.session.analysis import analyse_record
 from swapstone.core.session.experiment import check_programs, resume, start
 from swapstone.core.session.machines import has_exact_runs, run_sharer
@@ -74,6 +75,9 @@ class PartState:
 
 Planned = Mapping[str, Experiment | PartState]
 """For each part its experiment, or the state that it has without one: unavailable or left out."""
+
+_PartRead = tuple[PartSummary, PartOfStudy | None]
+"""A part's summary, and what its record has; None without runs."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -320,7 +324,7 @@ def _run(
     """Run the parts that are not complete, and write the index after each."""
     parts = run.chosen
     states = {part.name: _on_disk(folder / part.name) for part in parts}
-    summaries: dict[str, PartSummary] = {}
+    summaries: dict[str, _PartRead] = {}
     index = None
     try:
         for number, part in enumerate(parts, start=1):
@@ -401,28 +405,31 @@ def _resume_command(folder: Path) -> str:
 
 
 def _write_index(
-    run: StudyRun, folder: Path, states: Mapping[str, PartState], summaries: dict[str, PartSummary]
+    run: StudyRun, folder: Path, states: Mapping[str, PartState], summaries: dict[str, _PartRead]
 ) -> StudyIndex:
     """Write the index, and the reports of the parts that changed since the last time."""
     parts = []
     for part in run.chosen:
         state = states.get(part.name, PartState(NOT_BEGUN))
-        if part.name not in summaries or summaries[part.name].state != state.state:
+        if part.name not in summaries or summaries[part.name][0].state != state.state:
             summaries[part.name] = _summary(part, state, folder)
         parts.append(summaries[part.name])
-    open_parts = any(part.state in {INTERRUPTED, FAILED, NOT_BEGUN} for part in parts)
+    open_parts = any(part.state in {INTERRUPTED, FAILED, NOT_BEGUN} for part, _ in parts)
+    read = tuple(each for _, each in parts if each is not None)
+    page = next((each.context.published for each in read if each.context.published), "")
     index = StudyIndex(
         name=run.name,
         title=run.study.title,
         question=run.study.question,
         folder=str(folder),
-        parts=tuple(parts),
+        parts=tuple(part for part, _ in parts),
         resume=_resume_command(folder) if open_parts else "",
         version=__version__,
         clocks=_clock_tables(run, folder),
+        opening=tuple(each for topic in provided("study-topic", Callable) for each in topic(page, read) if page),
     )
     _write(folder / "index.md", markdown.render(document_of(index)), folder)
-    _write(folder / "index.html", html.render(document_of(index)), folder)
+    _write(folder / "index.html", html.render(document_of(index, page=True)), folder)
     _write(folder / INDEX, to_json(index), folder)
     return index
 
@@ -453,7 +460,7 @@ def _other_clock(first: RecordView, second: RecordView) -> bool:
     return question_of(both) is Question.CLOCKS and not differing_setting(both)
 
 
-def _summary(part: StudyPart, state: PartState, folder: Path) -> PartSummary:
+def _summary(part: StudyPart, state: PartState, folder: Path) -> _PartRead:
     found = PartSummary(name=part.name, title=part.title, state=state.state, reason=state.reason)
     with contextlib.suppress(RecordError):
         view = load(folder / part.name)
@@ -462,8 +469,8 @@ def _summary(part: StudyPart, state: PartState, folder: Path) -> PartSummary:
             page = html.render(record_report.document_of(context, analysis))
             _write(folder / part.name / "report.html", page, folder)
             places = msgspec.structs.replace(found, record=part.name, page=f"{part.name}/report.html")
-            return summary(context, analysis, places)
-    return found
+            return summary(context, analysis, places), PartOfStudy(part.name, context, analysis)
+    return found, None
 
 
 def _write(path: Path, content: str, folder: Path, next_step: str = "") -> None:

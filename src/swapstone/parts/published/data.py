@@ -16,6 +16,7 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Literal
 
@@ -117,7 +118,6 @@ class MeasuredRow(FrozenStruct, frozen=True, kw_only=True):
         own_suite, workload: measured here.
         less: the workload whose time is subtracted, as the published program subtracts it; empty for none.
         plus: the workload whose time was subtracted from that of `less` before, so that it is added here; empty for none.
-        same_kind: whether the workload is other work of the same kind: then ratios can be compared and values can't.
     """
 
     suite: str
@@ -128,7 +128,24 @@ class MeasuredRow(FrozenStruct, frozen=True, kw_only=True):
     workload: str
     less: str
     plus: str
-    same_kind: bool
+
+    @property
+    def same_kind(self) -> bool:
+        """Return whether the workload is another program of the same kind: then ratios can be compared and values can't."""
+        return bool(kin_of(self.own_suite, self.workload))
+
+
+@functools.cache
+def _join_file() -> dict[str, Any]:
+    with shipped("joins.toml") as text:
+        return tomllib.loads(text)
+
+
+@functools.cache
+def kin_of(suite: str, workload: str) -> str:
+    """Return in the place of which program a workload stands; empty for one that does the page's own work."""
+    texts: dict[str, str] = _join_file()["kin"]
+    return next((name for pattern, name in texts.items() if fnmatchcase(f"{suite}/{workload}", pattern)), "")
 
 
 @functools.cache
@@ -153,12 +170,14 @@ class PublishedPlace(Place, frozen=True, kw_only=True):
         series: whether `metric` is a time series of a run.
         derived: whether the report computes the number from several rows, of which this is one.
         differs: what is not the same; empty for nothing.
+        kin: the program of the page in whose place another one of the same kind is measured; empty where the work is the page's.
     """
 
     section: str
     series: bool = False
     derived: bool = False
     differs: str = ""
+    kin: str = ""
 
 
 class Joined(Reference, frozen=True, kw_only=True):
@@ -181,8 +200,8 @@ _COPIED = ("section", "series", "derived", "inverse", "differs")
 @functools.cache
 def _joins() -> tuple[Joined, ...]:
     """Return the joined figures, in the order of the file and of the figures."""
-    with shipped("joins.toml") as text:
-        file = tomllib.loads(text)
+    with shipped("joins.toml"):
+        file = _join_file()
         return tuple(
             Joined(figure=figure, place=place, join=number, baseline=figure.level == next(iter(join["levels"])))
             for number, join in enumerate(file["join"], start=1)
@@ -206,9 +225,11 @@ def _places(join: Mapping[str, Any], figure: Figure, rows: Mapping[str, str]) ->
     texts = (join.get("workload", "*"), join["metric"], join["levels"][figure.level])
     for workload, metric, level in itertools.product(*([each] if isinstance(each, str) else each for each in texts)):
         above, _, below = level.partition(" / ")
+        work = workload.replace("*", named) if named else ""
         yield PublishedPlace(
             suite=join["to"],
-            workload=workload.replace("*", named) if named else "",
+            workload=work,
+            kin=kin_of(join["to"], work),
             metric=metric.replace("*", named),
             side=side_of(above, load),
             over=side_of(below, load) if below else None,
@@ -267,6 +288,7 @@ class ClaimTest(FrozenStruct, frozen=True, kw_only=True):
     Attributes:
         what: what is compared with the bounds.
         suite, workload, metric, load: the row; without a workload for an index.
+        clock: of the records that test it; empty for any.
         side: its levels.
         over: what is divided by or subtracted; empty for values, shares and stacks.
         part_of: the metric of which a share is taken; empty for others.
@@ -281,6 +303,7 @@ class ClaimTest(FrozenStruct, frozen=True, kw_only=True):
     side: str
     workload: str = ""
     load: str = "idle"
+    clock: str = ""
     over: str = ""
     part_of: str = ""
     profile: str = ""
@@ -322,3 +345,107 @@ def page_claims() -> tuple[PageClaim, ...]:
     """Return the claims of the pages."""
     with shipped("claims.toml") as text:
         return msgspec.convert(tomllib.loads(text)["claim"], tuple[PageClaim, ...])
+
+
+class PageRatio(FrozenStruct, frozen=True, kw_only=True):
+    """A column of a page's table that follows from two others.
+
+    Attributes:
+        head: its heading.
+        of, over: keys of the columns.
+        form: how it is printed: a ratio, per cent more than 1, or per cent.
+        ours: whether the page has no such column.
+    """
+
+    head: str
+    of: str
+    over: str
+    form: Literal["ratio", "gain", "share"] = "ratio"
+    ours: bool = False
+
+
+class PageTable(FrozenStruct, frozen=True, kw_only=True):
+    """A table of a page, or a picture; the comment in tables.toml explains each key."""
+
+    study: str
+    suite: str = ""
+    title: str
+    columns: Mapping[str, str] = {}
+    section: str = ""
+    code: Mapping[str, str] = {}
+    unit: str = "*"
+    platform: str = "*"
+    condition: str = "*"
+    metric: str = "*"
+    level: str = "*"
+    rows: tuple[str, ...] = ()
+    ratios: tuple[PageRatio, ...] = ()
+    base: str = ""
+    digits: int = 2
+    workload: str = "*"
+    scale: float = 1.0
+    note: str = ""
+
+    def cells(self) -> dict[str, dict[str, Figure]]:
+        """Return the figures by name of the row and key of the column, in the page's order."""
+        found: dict[str, dict[str, Figure]] = {}
+        for figure in (*figures(self.study, self.suite), *further()):
+            place = _cell(self, figure) if (figure.study, figure.suite) == (self.study, self.suite) else None
+            if place is not None and place[1] in self.columns:
+                found.setdefault(place[0], {})[place[1]] = figure
+        order = [name for name in _page_file()["names"].get(self.suite, {}) if name in found]
+        names = [*order, *(name for name in found if name not in order)]
+        first, last = self.rows or (names[0], names[-1])
+        return {name: found[name] for name in names[names.index(first) : names.index(last) + 1]}
+
+    def name_of(self, row: str) -> str:
+        """Return how the page names a row; of figures, two of one name end in # and a number."""
+        names: dict[str, str] = _page_file()["names"].get(self.suite, {})
+        return names.get(row, row.partition("#")[0])
+
+
+_FIELDS = ("platform", "condition", "metric", "level", "unit")
+
+
+def _cell(table: PageTable, figure: Figure) -> tuple[str, str] | None:
+    """Return the texts of {row} and of {column} in a figure; None if it is not of the table."""
+    rows, columns = [], []
+    for name in _FIELDS:
+        found = _pattern(getattr(table, name)).fullmatch(getattr(figure, name))
+        if found is None:
+            return None
+        texts = found.groupdict()
+        rows += [texts["row"]] if "row" in texts else []
+        columns += [texts["column"]] if "column" in texts else []
+    return ", ".join(rows), ", ".join(columns)
+
+
+@functools.cache
+def _pattern(text: str) -> re.Pattern[str]:
+    named = re.escape(text).replace(r"\{row\}", "(?P<row>.+)").replace(r"\{column\}", "(?P<column>.+)")
+    return re.compile(named.replace(r"\*", ".*"))
+
+
+@functools.cache
+def _page_file() -> dict[str, Any]:
+    with shipped("tables.toml") as text:
+        return tomllib.loads(text)
+
+
+@functools.cache
+def page_tables(study: str) -> tuple[PageTable, ...]:
+    """Return the tables of a published study's page, in the page's order."""
+    with shipped("tables.toml"):
+        found = msgspec.convert(_page_file()["table"], tuple[PageTable, ...])
+    return tuple(each for each in found if each.study == study)
+
+
+def absent_reason(figure: Figure) -> str:
+    """Return why a figure has no row here; empty without a reason."""
+    keys = ("study", "suite", "metric", "level")
+    fitting = (
+        each
+        for each in _page_file()["absent"]
+        if all(fnmatchcase(getattr(figure, key), each.get(key, "*")) for key in keys)
+    )
+    return next((str(each["reason"]) for each in fitting), "")

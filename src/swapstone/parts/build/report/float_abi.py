@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Floating-point ABIs: instructions of an operation with each, how many times fewer the hardware's are, and what the operands decide."""
+"""Floating-point ABIs: instructions of an operation with each, how many times fewer the hardware's are, and what the operands decide.
+
+On the wall clock, the page's program has a drawing of time against loops.
+"""
 
 from __future__ import annotations
 
@@ -10,17 +13,17 @@ from typing import NamedTuple
 
 from swapstone.core.model import Analysis, Comparison, Variant
 from swapstone.core.model.metric import TIMES
-from swapstone.core.model.references import references
 from swapstone.core.report import formatting
 from swapstone.core.report.context import ReportContext
 from swapstone.core.report.document import Section
+from swapstone.core.report.plot import Panel, Point, Scale, Series, plot
 from swapstone.core.report.ratios import Column, Ratio, Ratios, ratio_fields
-from swapstone.core.report.tables import Field, known, section_of, unit
+from swapstone.core.report.tables import Datum, Field, item, section_of, unit
 from swapstone.core.report.topics.topic import Topic
 from swapstone.core.report.variant_values import sides
 
 SUITE, FACTOR = "float", "float"
-STUDY = SECTION = "float-abi"
+SECTION = "float-abi"
 PAGE_WORKLOAD = "float_calls"
 _EXACT, _INEXACT = "exact", "inexact"
 
@@ -28,10 +31,10 @@ _LIBRARY = (
     "soft and softfp are linked with armel's glibc, which does its own arithmetic in software, and hard with armhf's, which is compiled "
     "for Thumb-2. Rows of printf compare these two libraries; in the other rows no library function is called."
 )
-_PAGE = (
-    "The page prints one number: softfp and hard ran its program nearly {ratio} times as fast as soft, by the time in an emulator of "
-    "Vexpress-A9. That is a time of the emulator and no count of instructions; benchmarks/float-abi measures it."
-)
+LOOPS = "float-loops"
+_ROUNDS = 1000
+"""Of a loop of the page's program."""
+_SECOND_NS = 1e9
 
 
 class _Line(NamedTuple):
@@ -54,7 +57,7 @@ def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
     variants = tuple(dict.fromkeys(variant for line in lines for variant in line.values))
     if len(variants) < 2:
         return ()
-    first, page, counted = variants[0], _page_ratio(context, variants[0]), context.experiment.virtual
+    first, counted = variants[0], context.experiment.virtual
 
     def value(variant: Variant) -> Field[_Line]:
         key = f"{_name(variant)} {'instructions' if counted else 'ns'}"
@@ -70,7 +73,6 @@ def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
 
         return ratio_fields(name, name, of, "")
 
-    published = Field[_Line]("page", "published", lambda line: page if _on_page(line) else None, known(_printed))
     return (
         section_of(
             SECTION,
@@ -80,17 +82,39 @@ def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
                 Field("operands", "operands", lambda line: line.operands, formatting.safe, right=False),
                 *map(value, variants),
                 *itertools.chain.from_iterable(map(ratio, variants[1:])),
-                *((published,) if page else ()),
             ),
             lines,
             keys=2,
-            notes=_notes(context, lines, variants, page),
+            notes=_notes(context, lines, variants),
         ),
     )
 
 
-def _printed(ratio: float) -> str:
-    return formatting.trimmed(formatting.digits(ratio))
+def loop_sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
+    """Return the drawing of time against loops, the published page's; none on the virtual clock, or without several numbers of loops."""
+    curves: dict[Variant, list[Point]] = {}
+    for each in () if context.experiment.virtual else sides(analysis, _is_shown):
+        if loops := float(context.parameters(SUITE, each.workload).get("loops", 0)):
+            seconds = each.median * loops * _ROUNDS / _SECOND_NS
+            curves.setdefault(each.variant, []).append(Point(loops, seconds, size=2.5))
+    lines = tuple(
+        Series(_name(variant), colour, tuple(sorted(points, key=lambda point: point.x)))
+        for colour, (variant, points) in enumerate(curves.items())
+    )
+    if max((len(line.points) for line in lines), default=0) < 2:
+        return ()
+    rows: list[Datum] = [{"level": line.name, "loops": at.x, "seconds": at.y} for line in lines for at in line.points]
+    title = "Time against loops of the page's program"
+    drawn = plot(
+        title,
+        Scale("loops, 1000 rounds of four operations each", reach=(0.0,)),
+        [Panel(Scale("time, seconds", reach=(0.0,)), lines)],
+        (f"{line.name}: {line.points[-1].y:.3g} s for {line.points[-1].x:g} loops" for line in lines),
+        name=LOOPS,
+    )
+    note = "Medians of the runs, of the time to read first, without the start of the program."
+    fields = (item("", "level"), item("", "loops"), item("", "seconds"))
+    return (section_of(LOOPS, title, fields, rows, notes=(note,), drawing=drawn),)
 
 
 def _lines(context: ReportContext, analysis: Analysis) -> list[_Line]:
@@ -100,8 +124,9 @@ def _lines(context: ReportContext, analysis: Analysis) -> list[_Line]:
     for each in sides(analysis, lambda row: row.load == load and _is_shown(row)):
         values.setdefault(each.workload, {})[each.variant] = each.median / scale
     return [
-        _Line(name, name.partition("(")[0], context.parameters(SUITE, name).get("operands", ""), found)
+        _Line(name, name.partition("(")[0], operands, found)
         for name, found in values.items()
+        if (operands := context.parameters(SUITE, name).get("operands", ""))
     ]
 
 
@@ -115,20 +140,11 @@ def _name(variant: Variant) -> str:
     return formatting.safe(variant.level(FACTOR) if len(variant.levels) == 1 else variant.label)
 
 
-def _page_ratio(context: ReportContext, baseline: Variant) -> float | None:
-    """Return the published number, which is soft over others; None for ratios over another level, or programs that were optimized."""
-    held = dict(context.experiment.held).get("optimization")
-    same = (context.published, held, baseline.level(FACTOR)) == (STUDY, "O0", "soft")
-    return next((each.figure.value for each in references(STUDY, SECTION)), None) if same else None
-
-
 def _on_page(line: _Line) -> bool:
     return (line.work, line.operands) == (PAGE_WORKLOAD, _EXACT)
 
 
-def _notes(
-    context: ReportContext, lines: Sequence[_Line], variants: Sequence[Variant], page: float | None
-) -> Iterable[str]:
+def _notes(context: ReportContext, lines: Sequence[_Line], variants: Sequence[Variant]) -> Iterable[str]:
     if context.experiment.virtual:
         yield (
             "An instruction takes the same time on the virtual clock, so its time is their number, with the kernel's share. It is no time "
@@ -137,8 +153,6 @@ def _notes(
         # Without noise, two workloads can be compared.
         yield from filter(None, (_operands(lines, variant) for variant in variants))
     yield _LIBRARY
-    if page is not None and any(map(_on_page, lines)):
-        yield _PAGE.format(ratio=_printed(page))
     if context.experiment.virtual and context.explain and any(map(_on_page, lines)):
         chosen = shlex.quote(variants[1].label)
         yield (
@@ -164,3 +178,4 @@ def _operands(lines: Sequence[_Line], variant: Variant) -> str:
 
 
 FLOAT_ABI = Topic("float-abi", 110, sections)
+FLOAT_LOOPS = Topic("float-loops", 111, loop_sections)

@@ -185,6 +185,8 @@ _RANGES = {
 
 
 def _ranges(test: ClaimTest, record: Analysed) -> Iterable[Range]:
+    if test.clock not in {"", record.experiment.clock}:
+        return ()
     if find := _RANGES.get(test.what):
         return find(test, record)
     stored = record.stored.get(test.what)

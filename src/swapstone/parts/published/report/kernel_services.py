@@ -52,7 +52,7 @@ from swapstone.parts.published.report.throughput import (
 
 _BANDWIDTH = "bandwidth"
 _PER_MINUTE = 60.0
-_RATES = {"lps": 1.0, "KBps": 1.0, "lpm": _PER_MINUTE, "MWIPS": 1.0, "1/s": 1.0}
+RATES = {"lps": 1.0, "KBps": 1.0, "lpm": _PER_MINUTE, "MWIPS": 1.0, "1/s": 1.0}
 """Units of rates: how many seconds they count in."""
 
 
@@ -88,7 +88,7 @@ def values_of(row: MeasuredRow, known: Ratios, column: Column) -> Values | None:
         return None
     if row.unit == "MB/s":
         return Values("elapsed time", medians, total) if metric == _BANDWIDTH else None
-    value = total / 1e3 if row.unit == "us" else _RATES[row.unit] * 1e9 / total
+    value = total / 1e3 if row.unit == "us" else RATES[row.unit] * 1e9 / total
     return Values(name_of(terms[0].metric), medians, value)
 
 
@@ -218,7 +218,7 @@ def _per_mhz(row: Row, mhz: float) -> Row:
 def published(row: Row) -> MeasuredRow:
     """Return the page's row; of a mean, one with its name."""
     nothing = dict.fromkeys(("suite", "condition", "own_suite", "workload", "less", "plus"), "")
-    return row.published or MeasuredRow(metric=row.name, unit="1", same_kind=False, **nothing)
+    return row.published or MeasuredRow(metric=row.name, unit="1", **nothing)
 
 
 def _pairs(analysis: Analysis) -> tuple[tuple[Variant, Variant], ...]:
@@ -350,7 +350,7 @@ def kernel_sections(context: ReportContext, analysis: Analysis) -> tuple[Section
     """Return both tables for each combination of the other factors' levels; none unless generic and rt kernels ran the suites.
 
     Args:
-        context: gives the factors and the margin.
+        context: gives the factors.
         analysis: holds the comparisons.
     """
     found = []
@@ -366,14 +366,7 @@ def kernel_sections(context: ReportContext, analysis: Analysis) -> tuple[Section
         if lmbench:
             found.append(_latencies(lmbench, where, suffix))
         if unixbench:
-            found.append(
-                _scores(
-                    (*unixbench, *means_of(unixbench, shares(on_page(SCORES, "")))),
-                    where,
-                    suffix,
-                    context.experiment.margin,
-                )
-            )
+            found.append(_scores((*unixbench, *means_of(unixbench, shares(on_page(SCORES, "")))), where, suffix))
     return tuple(found)
 
 
@@ -428,11 +421,11 @@ def _latencies(rows: Sequence[Row], where: str, suffix: str) -> Section:
     )
 
 
-def _scores(rows: Sequence[Row], where: str, suffix: str, margin: float) -> Section:
+def _scores(rows: Sequence[Row], where: str, suffix: str) -> Section:
     return section_of(
         SCORES + suffix,
         "UnixBench's tests and index under PREEMPT_RT, one task (table 12 of the published page)" + where,
-        (*_fields("test", rows), *beside_fields(margin)),
+        (*_fields("test", rows), *beside_fields()),
         rows,
         keys=2,
         notes=_score_notes(rows[-2].values),

@@ -7,6 +7,7 @@ Reports count how often the signs of differences agree with a published page.
 from __future__ import annotations
 
 import functools
+import math
 import tomllib
 from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
@@ -20,7 +21,7 @@ from swapstone.core.report.answer.wording import listed
 from swapstone.core.report.context import ReportContext
 from swapstone.core.report.document import BulletList, Cell, Document, Heading, Item, Mark, Paragraph, Section, Tone
 from swapstone.core.report.printed_json import printed_json
-from swapstone.core.report.ratios import LOADS_NOTE
+from swapstone.core.report.ratios import LOADS_NOTE, Ratio
 from swapstone.core.report.tables import Field, known, table_of
 from swapstone.core.report.topics import sentences
 from swapstone.core.report.topics.comparison_groups import Agreement, Row, comparison_groups, memory_rows, shown
@@ -123,7 +124,7 @@ def differences(records: Iterable[Analysed], reasons: Sequence[Reason] = ()) -> 
             over=over,
             page=page,
             here=here,
-            kind=_kind(page, here, record.experiment.margin),
+            kind=kind_of(page, here.ratio, record.experiment.margin),
             reason=reason_of(figure, place, record, reasons),
         )
         for figure, place, over, page in every
@@ -162,11 +163,11 @@ def _apart(one: float, other: float) -> float:
     return max(one / other, other / one)
 
 
-def _kind(page: float, here: Effect, margin: float) -> str:
-    """Return in what two ratios differ; empty for nothing."""
-    if here.ratio.sign is not None and here.ratio.sign * sign_of(page, margin) < 0:
+def kind_of(page: float, here: Ratio, margin: float) -> str:
+    """Return in what a published ratio and one with a value differ; empty for nothing."""
+    if here.sign is not None and here.sign * sign_of(page, margin) < 0:
         return _SIGN
-    return _SIZE if _apart(page, here.value) > FACTOR else ""
+    return _SIZE if _apart(page, here.value or math.nan) > FACTOR else ""
 
 
 def reason_of(figure: Figure, place: PublishedPlace, record: Analysed, reasons: Iterable[Reason]) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-import math
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
@@ -17,11 +16,9 @@ from swapstone.core.report.answer.wording import listed
 from swapstone.core.report.context import ReportContext
 from swapstone.core.report.document import Section
 from swapstone.core.report.ratios import LOADS_NOTE, Column, Ratio, Ratios, mean_of, measured_field, ratio_fields
-from swapstone.core.report.tables import Field, known, quotient, section_of, unit
-from swapstone.core.report.topics.comparison_groups import SAME_SIZE, same_size, size_note
+from swapstone.core.report.tables import Field, known, section_of, unit
 from swapstone.core.report.topics.topic import Topic
 from swapstone.parts.published.data import MeasuredRow, joined
-from swapstone.parts.published.report.measured import sign_of
 
 SUITE = "throughput"
 KERNEL = "kernel"
@@ -138,7 +135,7 @@ def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
         section_of(
             name + suffix,
             title + where,
-            _fields(context.experiment.margin, rows),
+            _fields(rows),
             (*rows, (index := _index(rows, name))),
             notes=_notes(context, name, rows, index),
         )
@@ -205,31 +202,10 @@ def _index(rows: Sequence[Row], section: str) -> Row:
     )
 
 
-def beside_page(here: Ratio | None, on_page: float | None, margin: float) -> str:
-    """Return how a ratio compares with the published one.
+def beside_fields(*keys: str) -> Iterator[Field[Row]]:
+    """Yield the ratios in per cent, measured here and published. The page of a study judges them (page_tables.py).
 
     Args:
-        here: to generic's throughput; None without one.
-        on_page: the published one.
-        margin: ratios from 1 / (1 + margin) to 1 + margin have no direction.
-
-    Returns:
-        ``yes``, ``size x 8.2``, ``other direction``; ``undecided`` where the direction here is; ``-`` where one is missing.
-    """
-    if here is None or not here.value or on_page is None:
-        return "-"
-    if here.sign is None and not here.within(margin):
-        return "undecided"
-    if (here.sign if not here.within(margin) else 0) != sign_of(on_page, margin):
-        return "other direction"
-    return "yes" if same_size(here.value, on_page) else size_note(here.value, on_page)
-
-
-def beside_fields(margin: float, *keys: str) -> Iterator[Field[Row]]:
-    """Yield the ratios in per cent, measured here and published, and how they compare.
-
-    Args:
-        margin: as of `beside_page`.
         keys: names of the four percentages for programs; none where these have none.
     """
 
@@ -247,31 +223,11 @@ def beside_fields(margin: float, *keys: str) -> Iterator[Field[Row]]:
         )
 
     yield from (*here(0), *here(1), page(0), page(1))
-    yield Field(
-        "as on the page",
-        "",
-        lambda row: ", ".join(beside_page(here, page, margin) for here, page in zip(row.here, row.page, strict=True)),
-        right=False,
-    )
 
 
-def _fields(margin: float, rows: Sequence[Row]) -> tuple[Field[Row], ...]:
+def _fields(rows: Sequence[Row]) -> tuple[Field[Row], ...]:
     pages = dict(page_rows())
     names = ("rt", "rt_cyclictest")
-    words = {"-": None, "yes": "yes", "other direction": "no", "undecided": "undecided"}
-
-    def same_way(at: int, name: str) -> Field[Row]:
-        return Field(
-            "",
-            f"{name}_same_way",
-            lambda row: words.get(beside_page(row.here[at], row.page[at], margin), "another size"),
-        )
-
-    def of_page(at: int, name: str) -> Field[Row]:
-        return Field(
-            "", f"{name}_of_page", lambda row: quotient(here.value if (here := row.here[at]) else None, row.page[at])
-        )
-
     percentages = (f"{prefix}{name}_percent" for prefix in ("", "published_") for name in names)
     return (
         Field("work", "", lambda row: row.name, right=False),
@@ -282,9 +238,7 @@ def _fields(margin: float, rows: Sequence[Row]) -> tuple[Field[Row], ...]:
             Field(COLUMNS[at], f"{name}_per_second", value_at(at), unit("1/s", "-"))
             for at, name in enumerate(("generic", *names))
         ),
-        *beside_fields(margin, *percentages),
-        *map(same_way, (0, 1), names),
-        *map(of_page, (0, 1), names),
+        *beside_fields(*percentages),
     )
 
 
@@ -299,7 +253,6 @@ def value_at(at: int) -> Callable[[Row], float | None]:
 
 
 def _notes(context: ReportContext, section: str, rows: tuple[Row, ...], index: Row) -> Iterator[str]:
-    margin = context.experiment.margin
     measured = dict.fromkeys(f"{each.figure.condition}, on {each.figure.platform}" for each in joined(section, STUDY))
     alone = "," not in dict(context.facts).get("cpus", "")
     tasks = (
@@ -322,34 +275,9 @@ def _notes(context: ReportContext, section: str, rows: tuple[Row, ...], index: R
         "are other programs.",
         tmpfs if any(row.name.startswith("file_copy") for row in rows) else "",
         tasks if section == SEVERAL else "",
-        f"As on the page, yes: both slower than generic, both faster, or both within {formatting.percent(margin)} of it, and of the same "
-        f"size: within a factor of {SAME_SIZE}. size x 8.2: the same direction, but the percentage is 8.2 times the page's.",
-        *(
-            _agreement(what, [(row, row.here[at], row.page[at]) for row in rows], margin)
-            for at, what in enumerate(COLUMNS[1:])
-        ),
         mean if index.here[0] is not None else "",
     )
     return filter(None, texts)
-
-
-def _agreement(what: str, rows: Sequence[tuple[Row, Ratio | None, float | None]], margin: float) -> str:
-    """Return the sentence that counts the rows of a column with the same direction as the published ones, and with the same size."""
-    known = [(row, here, page) for row, here, page in rows if here and here.value and page is not None]
-    if not known:
-        return f"{what}: not measured here together with generic, so it can't be compared with the page."
-    judged = [(beside_page(here, page, margin), row, (here.value or 1.0) / page) for row, here, page in known if page]
-    against = [row.workload for word, row, _ in judged if word == "other direction"]
-    undecided = [row.workload for word, row, _ in judged if word == "undecided"]
-    tail = f"; another direction: {', '.join(against)}" if against else ""
-    tail += f"; undecided: {', '.join(undecided)}" if undecided else ""
-    sizes = [size for word, _, size in judged if word not in {"other direction", "undecided"}]
-    alike = sum(same_size(size, 1.0) for size in sizes)
-    farthest = max(sizes, key=lambda size: abs(math.log(size)), default=1.0)
-    size = f", {alike} of them of the same size" if sizes else ""
-    size += f" (the farthest is {formatting.ratio(farthest)} times the page's)" if alike < len(sizes) else ""
-    count = formatting.count(len(known), "row")
-    return f"{what}: {len(sizes)} of {count} in the same direction as the page{size}{tail}."
 
 
 THROUGHPUT = Topic("throughput", 30, sections)

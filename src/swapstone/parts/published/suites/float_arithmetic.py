@@ -23,6 +23,17 @@ def _work(name: str, description: str) -> tuple[Workload, ...]:
     )
 
 
+def _loops(loops: int) -> Workload:
+    return Workload(
+        name=f"float_loops({loops})",
+        origin=Source(file="float_loops.c"),
+        arguments=(str(loops),),
+        parameters=(("loops", str(loops)),),
+        description=f"the work of float_calls(exact) in {loops} loops of 1000 rounds",
+        metrics=COMPUTING,
+    )
+
+
 SUITE = Suite(
     name="float",
     description="floating-point arithmetic, with operands that need no rounding and with operands that do",
@@ -34,5 +45,6 @@ SUITE = Suite(
         *_work("float_fft", "Fourier transform of 256 complex doubles, 25 times"),
         *_work("float_mandelbrot", "200 steps of the Mandelbrot set with floats for each of 100 points"),
         *_work("float_printf", "print 200 doubles in three formats"),
+        *map(_loops, (100, 200, 400, 800)),
     ),
 )

@@ -21,7 +21,7 @@ from swapstone.core.report.variant_values import sides, variants_of
 
 SUITE = "swap"
 STUDY = "zram-vs-flash"
-SUMMARY, SECONDS, PAGE = "swap-summary", "swap-seconds", "swap-published"
+SUMMARY, SECONDS = "swap-summary", "swap-seconds"
 """Sections of the report that have published figures."""
 
 _SECOND = re.compile(r".*, second ([0-9]{1,9})", re.ASCII)
@@ -39,23 +39,18 @@ def device_of(variant: Variant) -> str:
 
 def page_seconds(device: str) -> tuple[int, ...]:
     """Return the published KiB swapped out in each second, from the first second above 0."""
-    rows = sorted((second, row) for (level, second), row in page_rows(SECONDS).items() if level == device)
-    return tuple(itertools.dropwhile(lambda kib: not kib, (int(row["so"]) for _, row in rows if "so" in row)))
+    rows = {
+        int(found[1]): int(each.figure.value)
+        for each in references(STUDY, SECONDS)
+        if (each.place.metric, each.figure.level) == ("so", device) and (found := _SECOND.fullmatch(each.figure.metric))
+    }
+    return tuple(itertools.dropwhile(lambda kib: not kib, (kib for _, kib in sorted(rows.items()))))
 
 
 def page_mean(device: str) -> float | None:
     """Return the published mean of a device, in KiB a second; None without one."""
     means = (each.figure for each in references(STUDY, SUMMARY) if each.place.metric == "out_mean")
     return next((figure.value for figure in means if figure.level == device), None)
-
-
-def page_rows(*sections: str) -> dict[tuple[str, int], dict[str, float]]:
-    """Return the published columns of vmstat by (device, second), of all that stand in some sections of the report."""
-    rows: dict[tuple[str, int], dict[str, float]] = {}
-    for each in itertools.chain.from_iterable(references(STUDY, section) for section in sections):
-        if found := _SECOND.fullmatch(each.figure.metric):
-            rows.setdefault((each.figure.level, int(found[1])), {})[each.place.metric] = each.figure.value
-    return rows
 
 
 def drawing(title: str, lines: Sequence[Series]) -> Drawing | None:
@@ -72,8 +67,8 @@ def drawing(title: str, lines: Sequence[Series]) -> Drawing | None:
     )
 
 
-COLUMNS = ("swpd", "free", "buff", "cache", "si", "so", "bi", "bo", "us", "sy", "id", "wa")
-"""Columns of vmstat(8): memory and traffic in KiB, processor time in per cent."""
+COLUMNS = ("r", "b", "swpd", "free", "buff", "cache", "si", "so", "bi", "bo", "in", "cs", "us", "sy", "id", "wa")
+"""Columns of vmstat(8): tasks, memory and traffic in KiB, events a second, processor time in per cent."""
 
 _KIB = 1024.0
 _NS = 1e9
@@ -118,29 +113,7 @@ def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
         for fill, percent in tables.fills:
             mine = [each for each in sampled if (each.workload, each.load) == (fill, tables.load)]
             made += [tables.seconds(mine, percent, fill)] if mine else []
-    made += [_page_section()] if any(tables.fills for tables in every) and context.published == STUDY else []
     return tuple(made)
-
-
-def _page_section() -> Section:
-    """Return the page's own table of vmstat."""
-    return section_of(
-        PAGE,
-        "The published page's vmstat each second",
-        (
-            item("level", "level", right=False),
-            item("s", "second", _WHOLE),
-            *(item(name, name, _WHOLE) for name in COLUMNS),
-        ),
-        [
-            {"level": level, "second": float(second), **{name: row.get(name) for name in COLUMNS}}
-            for (level, second), row in page_rows(SECONDS, PAGE).items()
-        ],
-        keys=2,
-        notes=(
-            "The first line is a mean since boot. Memory and swap in KiB, bi and bo in blocks, as vmstat prints them.",
-        ),
-    )
 
 
 _WHOLE = known(lambda value: formatting.fixed(value, 0), "?")
@@ -337,7 +310,7 @@ class _Tables:
             [datum for each in ordered for datum in _second_data(each)],
             keys=2,
             notes=(
-                "Memory and traffic in KiB, times in per cent of the second, as vmstat computes them. vmstat's first line, a mean since "
+                "Memory and traffic in KiB, in and cs a second, times in per cent, as vmstat has them. vmstat's first line, a mean since "
                 "boot, is left out. The last row ends with the OOM kill, before a whole second has passed. The first replicate.",
                 "page so: the published swap-out, aligned at the first second above 0. " + _PAGE_UNIT,
             ),
@@ -356,7 +329,7 @@ def _second_data(sampled: TimeSeries) -> Iterator[Datum]:
             "variant": sampled.variant.label,
             "row": row + 1,
             "at_s": series["at_ns"][row] / _NS if known else None,
-            **{column: series[column][row] if known else None for column in COLUMNS},
+            **{column: series[column][row] if known and column in series else None for column in COLUMNS},
             "page_so": page[row - first] if 0 <= row - first < len(page) else None,
         }
 
