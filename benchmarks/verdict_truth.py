@@ -9,7 +9,7 @@ import math
 import re
 from collections.abc import Collection, Iterator, Sequence
 
-NOT_STATED = frozenset({"inconclusive", "disturbed", "invalid", "unavailable"})
+NOT_STATED = frozenset({"inconclusive", "disturbed", "invalid", "measured", "unavailable"})
 """Verdicts that make no statement about the two programs."""
 
 DIRECTED = frozenset({"better", "worse", "changed", "worse tail", "better tail", "mixed"})

@@ -72,6 +72,9 @@ OPENERS: dict[str, Callable[[Path, Shared], Target]] = {
 
 SLOW = frozenset({"vm"})
 
+OF_AN_EMULATOR = frozenset({"qemu-arm"})
+"""Kinds without the contract of a target: an emulator's process is observed, not the program's."""
+
 EXHAUSTIVE = frozenset({"virtual-board"})
 """Kinds that run the same code as another one, on a machine that takes long to boot."""
 

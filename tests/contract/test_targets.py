@@ -15,7 +15,7 @@ from swapstone.core.targets import Target, target_kinds
 from swapstone.core.targets.memory_cgroup import CHILDREN, TREE_CPU_US, TREE_MEMORY_BYTES
 from swapstone.core.wire import FACTS, ProcessOutcome, TrialRequest
 from tests.contract.programs import contract_programs
-from tests.contract.target_openers import EXHAUSTIVE, SLOW, open_kind
+from tests.contract.target_openers import EXHAUSTIVE, OF_AN_EMULATOR, SLOW, open_kind
 from tests.shared import Shared
 
 KINDS = [
@@ -25,6 +25,7 @@ KINDS = [
         + [pytest.mark.exhaustive] * (kind.name in EXHAUSTIVE),
     )
     for kind in target_kinds()
+    if kind.name not in OF_AN_EMULATOR
 ]
 
 

@@ -62,6 +62,7 @@ def test_an_unknown_target_lists_every_form_of_every_target_and_what_it_is_for()
         "vm",
         "vm:generic or vm:rt",
         "vm:./bzImage",
+        "qemu-arm",
         "ssh:USER@HOST",
         "ssh:HOST,folder=/PATH",
         "ssh:HOST,governor=performance",
