@@ -16,7 +16,7 @@ import hypothesis
 import pytest
 
 from tests import reuse
-from tests.no_sync import COMPARED, leave_out_fsync
+from tests.no_sync import COMPARED, UNCOMPARED, leave_out_fsync
 from tests.shared import Shared
 
 # A shell that starts the tests in the background leaves SIGINT ignored, and the programs under test would inherit that.
@@ -44,6 +44,8 @@ def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):
         folder = tempfile.mkdtemp(prefix="swapstone-test-state-")
         os.environ["XDG_STATE_HOME"] = folder
+        os.environ[UNCOMPARED] = str(Path(folder, "uncompared-snapshots"))
+        Path(os.environ[UNCOMPARED]).mkdir()
         config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
     leave_out_fsync()
     if config.getoption("exhaustive"):

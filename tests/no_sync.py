@@ -9,6 +9,9 @@ from typing import Any
 COMPARED = "TESTS_COMPARE_COLD_STARTS"
 """A variable: if it is set, `tests.uncompared_snapshots` leaves nothing out."""
 
+UNCOMPARED = "TESTS_UNCOMPARED_SNAPSHOTS"
+"""A variable: the folder in which the tests of a run keep the digests of the snapshots that they saved."""
+
 
 def leave_out_fsync() -> None:
     """Let ``os.fsync`` check its argument alone. What it does shows after a loss of power; a record waits for it at each of its runs.

@@ -13,7 +13,7 @@ from swapstone.core.targets.agent_build import sha256_of
 from swapstone.parts.vm.machine import snapshot
 from swapstone.parts.vm.machine.qemu import GuestRun, Limits, Setup
 from swapstone.parts.vm.machine.snapshot import MachineRunner
-from tests.no_sync import COMPARED
+from tests.no_sync import COMPARED, UNCOMPARED
 
 _is_whole = MachineRunner._is_whole
 
@@ -21,7 +21,7 @@ _is_whole = MachineRunner._is_whole
 def leave_out_cold_starts(assign: Callable[[Any, str, Any], None] = setattr) -> None:
     """Save machines without the comparison in this process; tests/contract compares what the program does with a cold start.
 
-    The program never accepts such a snapshot: its digest is not beside it, but in the state folder of this run of the tests.
+    The program never accepts such a snapshot: its digest is not beside it, but in a folder of this run of the tests.
 
     Args:
         assign: changes an attribute; a test that runs in a worker passes ``monkeypatch.setattr``.
@@ -32,15 +32,18 @@ def leave_out_cold_starts(assign: Callable[[Any, str, Any], None] = setattr) -> 
 
 
 def _digest_of(state: Path) -> Path:
-    return Path(os.environ["XDG_STATE_HOME"], "uncompared-snapshots", state.name)
+    return Path(os.environ[UNCOMPARED], state.name)
 
 
 def _saved_once(setup: Setup, limits: Limits, state: Path) -> GuestRun | None:
-    failed = snapshot.save(setup, limits, state)
-    if failed is None:
-        place = _digest_of(state)
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_text(sha256_of(state))
+    draft = state.with_name(f"{state.name}.{os.getpid()}.part")  # another process may be reading the snapshot
+    try:
+        failed = snapshot.save(setup, limits, draft)
+        if failed is None:
+            _digest_of(state).write_text(sha256_of(draft))
+            draft.replace(state)
+    finally:
+        draft.unlink(missing_ok=True)
     return failed
 
 

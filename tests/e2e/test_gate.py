@@ -100,7 +100,7 @@ def test_a_head_that_does_not_build(small: SmallRepository) -> None:
 def test_the_time_of_a_gate_ends(small: SmallRepository) -> None:
     """No machine is needed: no run begins, and the size that was compared is no pass."""
     small.edit("work.c", "i < turns", "i < turns + 1")
-    assert "the time of --budget is over" in gate(small, "--trust", "--budget", "1ms", expect=4)["answer"]
+    assert "the time of the whole gate is over" in gate(small, "--trust", "--budget", "1ms", expect=4)["answer"]
 
 
 def test_a_head_without_its_program(small: SmallRepository) -> None:

@@ -38,7 +38,7 @@ def test_the_examples_run(tmp_path: Path) -> None:
     assert result.returncode == 0, result.stderr
     lines = result.stdout.splitlines()
     assert lines[0].startswith("('") and "'b_malloc_tiny1'" in result.stdout
-    assert "calibrating 1 workloads on the baseline" in lines
+    assert "calibrating 1 workload on the baseline" in lines
     assert re.search(r"^b_string_strlen: 1\.5\dx \[", result.stdout, re.MULTILINE)
     assert lines[-1] == "6 trials"
     assert result.stderr == ""

@@ -13,6 +13,7 @@ from swapstone.parts.vm.machine.emulator import EmulatedMachine
 from swapstone.parts.vm.machine.qemu import GuestRun, Limits, Setup
 from swapstone.parts.vm.machine.snapshot import MachineRunner
 from tests import uncompared_snapshots
+from tests.no_sync import UNCOMPARED
 
 
 def test_only_tests_of_the_same_run_accept_what_was_not_compared(
@@ -23,14 +24,15 @@ def test_only_tests_of_the_same_run_accept_what_was_not_compared(
         return None
 
     monkeypatch.setattr(snapshot, "save", save)
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "this-run"))
+    (tmp_path / "this-run").mkdir()
+    monkeypatch.setenv(UNCOMPARED, str(tmp_path / "this-run"))
     runner, state = MachineRunner(tmp_path, Limits(stop=threading.Event()), snapshots=True), tmp_path / "state"
     setup = Setup(None, EmulatedMachine(), tmp_path, tmp_path, b"")  # type: ignore[arg-type] # nothing is emulated
     assert uncompared_snapshots._saved_once(setup, Limits(), state) is None
     assert uncompared_snapshots.is_whole_or_ours(runner, state)
     assert not runner._is_whole(state)
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "another-run"))
+    monkeypatch.setenv(UNCOMPARED, str(tmp_path / "another-run"))
     assert not uncompared_snapshots.is_whole_or_ours(runner, state)
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "this-run"))
+    monkeypatch.setenv(UNCOMPARED, str(tmp_path / "this-run"))
     state.write_bytes(b"another machine")
     assert not uncompared_snapshots.is_whole_or_ours(runner, state)

@@ -226,7 +226,7 @@ class _Gate:
             jobs += [(f"{name}{_OF_BASE}", old, old.run[name], before.data) for name in again]
         for label, file, run, data in jobs:
             if time.monotonic() > self._end_s:
-                over = finding_of_run(label, Finding.NOT_COMPARED, "the time of --budget is over")
+                over = finding_of_run(label, Finding.NOT_COMPARED, "the time of the whole gate is over")
                 yield label, MeasuredRun((), (over,))
                 continue
             self._progress.note(f"measuring {label}")
