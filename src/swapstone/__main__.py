@@ -44,7 +44,8 @@ def main() -> None:
     try:
         run()
     except SystemExit as end:
-        gc.freeze()  # what is left ends with the process: no search for garbage
+        if "duckdb" not in sys.modules:  # its binding would print what is left
+            gc.freeze()  # what is left ends with the process: no search for garbage
         sys.exit(outputs.status(end.code if isinstance(end.code, int) else 0))
 
 

@@ -126,7 +126,8 @@ def _through_any(image: ContainerImage, act: Callable[[str], Result]) -> Result:
             return act(tool)
         except UserError as error:
             reasons.append(f"{tool} {error.message}")
-    raise UserError(f"The image {image.title} can't be had: {'; '.join(reasons)}.", _by_hand(image))
+    why = "; ".join(reasons)
+    raise UserError(f"The image {image.title} can't be had: {why}{'' if why.endswith(('.', '?', '!')) else '.'}", _by_hand(image))
 
 
 def _local(tool: str, image: ContainerImage, machine: str) -> tuple[str, str]:
