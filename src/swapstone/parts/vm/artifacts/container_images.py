@@ -127,7 +127,9 @@ def _through_any(image: ContainerImage, act: Callable[[str], Result]) -> Result:
         except UserError as error:
             reasons.append(f"{tool} {error.message}")
     why = "; ".join(reasons)
-    raise UserError(f"The image {image.title} can't be had: {why}{'' if why.endswith(('.', '?', '!')) else '.'}", _by_hand(image))
+    raise UserError(
+        f"The image {image.title} can't be had: {why}{'' if why.endswith(('.', '?', '!')) else '.'}", _by_hand(image)
+    )
 
 
 def _local(tool: str, image: ContainerImage, machine: str) -> tuple[str, str]:
