@@ -170,7 +170,7 @@ class Forge:
     def __init__(self, text: str, rows: list[dict[str, str]], status: int = 0) -> None:
         self.files = {"gate.txt": text.encode(), "gate.json": json.dumps({"status": status, "rows": rows}).encode()}
         self.head = "a" * 40
-        self.comments = [{"id": 1, "user": {"login": "somebody"}, "body": "<!-- swapstone gate --> not ours"}]
+        self.comments = [{"id": 1, "user": {"login": "reviewer"}, "body": "<!-- swapstone gate --> not ours"}]
         self.written: list[tuple[str, str, str]] = []
         self.tokens: set[str | None] = set()
 

@@ -271,7 +271,7 @@ def test_a_program_is_built_here_and_runs_in_a_root(roots: Path, cache: Path) ->
     assert "needs the loader" in text and "which is not in the root file system" in " ".join(text.split())
 
 
-# It never frees: what is asked for is at the end of one array.
+# It never frees: it returns the next bytes of one array.
 ALLOCATOR = r"""
     #include <stddef.h>
     #include <string.h>

@@ -37,7 +37,7 @@ EXPERIMENT = Experiment(
     margin=0.02,
     confidence=0.99,
     seed=7,
-    own=OwnProgram(name="prog", arguments=("/work/prog", "ARG")),
+    own=OwnProgram(name="prog", arguments=("/home/me/prog", "ARG")),
     rules=CURRENT_RULES,
     correction=REPORT_CORRECTION,
     failures_count=True,
@@ -71,5 +71,5 @@ def analysis() -> Analysis:
 def context() -> ReportContext:
     """Return the report context of the analysis."""
     return msgspec.structs.replace(
-        synthetic.context(published=""), experiment=EXPERIMENT, command="-- /work/prog ARG", notes=()
+        synthetic.context(published=""), experiment=EXPERIMENT, command="-- /home/me/prog ARG", notes=()
     )

@@ -35,7 +35,7 @@ def test_a_board_of_a_lab_has_one_boot_for_each_root_in_a_block() -> None:
 
 
 def test_a_board_boots_no_container_image() -> None:
-    """Before any program is asked for the image."""
+    """Before any program is started for the image."""
     levels = ("docker:docker.io/library/alpine:3.20", "docker:docker.io/library/debian:12")
     with pytest.raises(UnavailableError, match="it is a container image, and a strategy deploys files"):
         resolve(request_of(name="t", factors=(FactorLevels(factor="rootfs", levels=levels),), target=LAB))
