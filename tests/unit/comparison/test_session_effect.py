@@ -173,6 +173,8 @@ def test_a_difference_beyond_the_session_is_stated_with_the_sum_of_both_interval
     bare = row(without)
     assert found.low is not None and bare.low is not None and found.high is not None and bare.high is not None
     assert math.log(found.high / found.low) == pytest.approx(math.log(bare.high / bare.low) + 2 * bound)
+    assert bare.confidence == session.confidence  # both together hold with less
+    assert found.confidence == pytest.approx(bare.confidence + session.confidence - 1)
     assert found.mean_low is not None and bare.mean_low is not None
     assert found.mean_low == pytest.approx(bare.mean_low * math.exp(-bound))
 
