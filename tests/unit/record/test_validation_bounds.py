@@ -122,6 +122,7 @@ def test_fields_of_an_experiment(changes: dict[str, Any], problem: str) -> None:
         ({"factors": (FactorLevels(factor="a", levels=("x", "y", "x")),)}, "the factor a has the level x twice"),
         ({"factors": _factors(2, 512)}, ""),
         ({"factors": _factors(5, 205)}, "it has 1025 variants, more than the 1024"),
+        ({"factors": _factors(*[10] * 5000)}, "it has inf variants, more than the 1024"),  # 5001 digits
         ({"factors": _factors(1000), "workloads": tuple(("s", str(n)) for n in range(100))}, ""),
         (
             {"factors": _factors(1000), "workloads": tuple(("s", str(n)) for n in range(50)), "loads": ("a", "b", "c")},
@@ -163,6 +164,10 @@ def test_the_plan_of_an_experiment(changes: dict[str, Any], problem: str) -> Non
             "its parameters have 10100 combinations of values",
         ),
         ({"parameters": (("N", ("1",) * 10_001),)}, "its parameters have 10001 combinations of values"),
+        (
+            {"parameters": tuple((f"N{each}", ("1",) * 10) for each in range(5000))},
+            "its parameters have inf combinations of values, not between 1 and",
+        ),
         ({"parameters": (("N", ("1",) * 5001),), "load_generators": (WRK, WRK)}, "have 10002 combinations of values"),
         ({"parameters": (("N", ()),)}, "its parameters have 0 combinations of values, not between 1 and"),
         ({"parameters": (("N", ("1",)), ("N", ("2",)))}, "the parameter N occurs twice"),

@@ -220,12 +220,12 @@ def _plan_problem(experiment: Experiment) -> str:
         return (
             f"the factor {SESSION} has other levels than {BEFORE} and {NOW}, or is not the only one of an own program"
         )
-    variants = math.prod(len(choice.levels) for choice in factors)
+    variants = math.prod((len(choice.levels) for choice in factors), start=1.0)  # a float: an integer may be too long to print
     if variants > MOST_VARIANTS:
-        return f"it has {variants} variants, more than the {MOST_VARIANTS} that are read"
+        return f"it has {variants:.0f} variants, more than the {MOST_VARIANTS} that are read"
     trials = variants * len(experiment.workloads) * len(experiment.loads)
     if trials > MOST_TRIALS:
-        return f"a block of it has {trials} trials, more than the {MOST_TRIALS} that are read"
+        return f"a block of it has {trials:.0f} trials, more than the {MOST_TRIALS} that are read"
     labels = labels_of(experiment)
     if sum(map(len, labels)) > MOST_LABEL_CHARACTERS or max(map(len, labels)) > LONGEST_NAME:
         return "the names of its variants are too long together"
@@ -244,9 +244,9 @@ def labels_of(experiment: Experiment) -> list[str]:
 
 
 def _own_problems(experiment: Experiment, own: OwnProgram) -> Iterator[str]:
-    combinations = math.prod(len(values) for _, values in own.parameters) * max(1, len(own.load_generators))
+    combinations = math.prod((len(values) for _, values in own.parameters), start=max(1.0, len(own.load_generators)))
     if not 0 < combinations <= MOST_COMBINATIONS:
-        yield f"its parameters have {combinations} combinations of values, not between 1 and {MOST_COMBINATIONS}"
+        yield f"its parameters have {combinations:.0f} combinations of values, not between 1 and {MOST_COMBINATIONS}"
     if twice := _twice(name for name, _ in own.parameters):
         yield f"the parameter {twice} occurs twice"
     if len(own.numbers) > MOST_NUMBERS:
