@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from swapstone.core.model import Run, UserError
+from swapstone.core.model import Run, refuse
 from swapstone.core.record import RecordView, manifest_differences
 from swapstone.core.run.prepare import manifest_of, prepare
 from swapstone.core.run.recompute import Recomputed, recompute
@@ -28,17 +28,14 @@ def require_repeatable(view: RecordView, count: int, *, trust: bool) -> None:
         UntrustedRecordError: the user did not make the record here, or it was damaged or edited.
         UserError: it was measured on a wall clock, or in machines with several processors.
     """
-    if not view.experiment.virtual:
-        raise UserError(
-            f"{view.path} was measured on a wall clock: no trial of it can be repeated to the byte.",
-            f"Repeat the whole experiment and compare the two: swapstone rerun {view.path}",
-        )
-    if view.experiment.processors > 1:
-        raise UserError(
-            f"{view.path} has machines with {view.experiment.processors} processors: most of their runs repeat to the byte, but not all, "
-            "so other bytes would show no damage.",
-            f"Repeat the whole experiment and compare the two: swapstone rerun {view.path}",
-        )
+    hint = f"Repeat the whole experiment and compare the two: swapstone rerun {view.path}"
+    on_wall_clock = f"{view.path} was measured on a wall clock: no trial of it can be repeated to the byte."
+    processors = view.experiment.processors
+    several = (
+        f"{view.path} has machines with {processors} processors: most of their runs repeat to the byte, but not all, "
+        "so other bytes would show no damage."
+    )
+    refuse((not view.experiment.virtual, on_wall_clock, hint), (processors > 1, several, hint))
     require_trust(view, f"run {count} trials again", trust=trust)
 
 

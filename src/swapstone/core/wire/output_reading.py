@@ -27,6 +27,7 @@ from swapstone.core.model import (
     UserSupplied,
     WireError,
     Workload,
+    refuse,
 )
 from swapstone.core.model.parts import load
 from swapstone.core.wire import AgentAnswer, ProcessOutcome, WorkloadReport, decode_workload_report
@@ -353,10 +354,12 @@ class _Report(OutputReader):
             report = decode_workload_report(answer.stdout)
         except WireError as error:
             raise WireError(f"its report is unreadable: {error.message}") from error
-        if report.name != self.workload.name:
-            raise WireError(f"the program reports as {report.name!r}, not as {self.workload.name!r}")
-        if report.error:
-            raise WireError(f"it reports an error: {report.error}")
+        other_name = f"the program reports as {report.name!r}, not as {self.workload.name!r}"
+        refuse(
+            (report.name != self.workload.name, other_name, ""),
+            (report.error, f"it reports an error: {report.error}", ""),
+            kind=WireError,
+        )
         declared = {metric.name for metric in self.workload.metrics}
         every = samples_of(report, dict(answer.facts), self.workload.operation_bytes)
         samples = tuple(sample for sample in every if sample.metric in declared)
@@ -391,13 +394,15 @@ class NamedFigures(OutputReader):
 
     def _checked(self, printed: PrintedFigures) -> dict[str, float | None]:
         """Return the figures by name."""
-        if printed.name != self._program:
-            raise WireError(f"The output is of the program {printed.name!r}, not of {self._program!r}.")
         values, metrics = dict(printed.figures), {metric.name for metric in self.workload.metrics}
-        if missing := sorted(metrics - set(values)):
-            raise WireError(f"The program does not print the metric {missing[0]} of {self.workload.name}.")
-        if unknown := sorted(set(values) - metrics):
-            raise WireError(f"The program prints {unknown[0]}, which is no metric of {self.workload.name}.")
+        missing, unknown = (min(each, default="") for each in (metrics - values.keys(), values.keys() - metrics))
+        other_program = f"The output is of the program {printed.name!r}, not of {self._program!r}."
+        refuse(
+            (printed.name != self._program, other_program, ""),
+            (missing, f"The program does not print the metric {missing} of {self.workload.name}.", ""),
+            (unknown, f"The program prints {unknown}, which is no metric of {self.workload.name}.", ""),
+            kind=WireError,
+        )
         return values
 
 

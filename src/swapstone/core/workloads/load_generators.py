@@ -86,6 +86,12 @@ def _rising(name: str, latencies: Mapping[str, float]) -> tuple[tuple[str, float
     return tuple((key, value) for key, value in latencies.items() if value > 0)
 
 
+def _first(pattern: str, text: str) -> str:
+    """Return the first group of a pattern in a text; empty if it matches nothing."""
+    found = re.search(pattern, text, re.MULTILINE)
+    return found[1] if found else ""
+
+
 def read_wrk(output: bytes) -> LoadReport:
     """Read what wrk prints, with or without ``--latency``.
 
@@ -95,15 +101,16 @@ def read_wrk(output: bytes) -> LoadReport:
     text = output.decode(errors="replace")
     rate = _number("wrk", rf"^Requests/sec: +({_DECIMAL})$", text)
     requests = int(_number("wrk", rf"^  ({_COUNT}) requests in ", text))
-    # The transfer rate is the last line of a complete output.
-    if not re.search(r"^Transfer/sec: +\S+B\n\Z", text, re.MULTILINE):
-        raise WireError("wrk's output is cut off.")
-    if errors := re.search(r"^  Socket errors: (.+)$", text, re.MULTILINE):
-        raise WireError(f"wrk met socket errors: {errors[1]}.")
-    if refused := re.search(r"^  Non-2xx or 3xx responses: ([0-9]+)$", text, re.MULTILINE):
-        raise WireError(f"{refused[1]} of {requests} answers were not of 2xx or 3xx.")
-    if not requests:
-        raise WireError("wrk had no request answered.")
+    errors = _first(r"^  Socket errors: (.+)$", text)
+    refused = _first(r"^  Non-2xx or 3xx responses: ([0-9]+)$", text)
+    refuse(
+        # The transfer rate is the last line of a complete output.
+        (not _first(r"^(Transfer/sec): +\S+B\n\Z", text), "wrk's output is cut off.", ""),
+        (errors, f"wrk met socket errors: {errors}.", ""),
+        (refused, f"{refused} of {requests} answers were not of 2xx or 3xx.", ""),
+        (not requests, "wrk had no request answered.", ""),
+        kind=WireError,
+    )
     found = re.findall(rf"^ +([0-9]{{1,3}}(?:\.[0-9]{{1,9}})?)% +({_DECIMAL})(us|ms|s|m|h)$", text, re.MULTILINE)
     latencies = {f"p{float(share):g}": float(value) * NS[unit] for share, value, unit in found}
     summary = re.search(rf"^    Latency +\S+ +\S+ +({_DECIMAL})(us|ms|s|m|h) ", text, re.MULTILINE)
@@ -126,14 +133,14 @@ def read_ab(output: bytes) -> LoadReport:
     requests = int(_number("ab", rf"^Complete requests: +({_COUNT})$", text))
     failed = int(_number("ab", rf"^Failed requests: +({_COUNT})$", text))
     rate = _number("ab", rf"^Requests per second: +({_DECIMAL}) \[#/sec\]", text)
-    if refused := re.search(r"^Non-2xx responses: +([0-9]+)$", text, re.MULTILINE):
-        raise WireError(f"{refused[1]} of {requests} answers were not of 2xx.")
-    if failed:
-        raise WireError(
-            f"{failed} of {requests} requests failed (ab also counts answers of another length as failed: see its -l)."
-        )
-    if not requests:
-        raise WireError("ab had no request answered.")
+    refused = _first(r"^Non-2xx responses: +([0-9]+)$", text)
+    other_length = "ab also counts answers of another length as failed: see its -l"
+    refuse(
+        (refused, f"{refused} of {requests} answers were not of 2xx.", ""),
+        (failed, f"{failed} of {requests} requests failed ({other_length}).", ""),
+        (not requests, "ab had no request answered.", ""),
+        kind=WireError,
+    )
     found = re.findall(rf"^ +([0-9]{{1,3}})% +({_COUNT})(?: \(longest request\))?$", text, re.MULTILINE)
     if requests > 1 and (not found or found[-1][0] != "100" or not text.endswith("(longest request)\n")):
         raise WireError("ab's percentages are cut off.")
