@@ -54,7 +54,7 @@ from swapstone.core.targets import Capabilities, Target
 from swapstone.core.wire import AgentAnswer, ProcessOutcome, TrialRequest
 from swapstone.core.wire.kept_answer import raw_output
 from swapstone.core.wire.output_reading import shortened, trouble_of
-from swapstone.core.wire.own_program_output import LARGEST_BYTES, STDOUT, OutputDigests, without_name
+from swapstone.core.wire.own_program_output import LARGEST_BYTES, STDOUT, OutputDigests, without_name, without_paths
 
 
 def own_recipe(own: OwnProgram) -> Recipe:
@@ -345,7 +345,9 @@ class UserProgram(Subject):
     ) -> Outcome:
         """Add the digests of standard output and of the files named with ``--artifact``; a file that can't be read fails the run."""
         own, outputs = self._as_run(trial.variant), self._state.outputs
-        stdout, stderr = (_without_paths(each, trial.program) for each in (answer.stdout, answer.stderr))
+        stdout, stderr = (
+            without_paths(each, trial.program.path, trial.program.folder) for each in (answer.stdout, answer.stderr)
+        )
         path = trial.program.artifact.path if trial.program.artifact else ""
         digests = outputs.of_printed(own, stdout, without_name(stderr, path))
         if own.output and own.output != os.devnull:
@@ -502,14 +504,6 @@ def roots_of_parts() -> tuple[ProgramRoots, ...]:
 def _artifact_paths(own: OwnProgram, trial: TrialSpec) -> tuple[str, ...]:
     """Return the absolute paths of the files that a run writes."""
     return tuple(os.path.join(trial.program.folder, name) for name in own.artifacts)  # noqa: PTH118 # ".." is kept
-
-
-def _without_paths(printed: bytes, program: Program) -> bytes:
-    """Replace the paths of the program and of its folder, in which variants differ and which many programs print."""
-    for path, word in ((program.path, b"{program}"), (program.folder, b"{folder}")):
-        if len(path) > 1:
-            printed = printed.replace(os.fsencode(path), word)
-    return printed
 
 
 def _wait_for_other_timestamps(states: Iterable[FileState | None]) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import collections
 import dataclasses
 import math
-import os
 from pathlib import Path
 
 import msgspec
@@ -37,7 +36,7 @@ from swapstone.core.session.pattern_limit import SlowPatternError, limited_patte
 from swapstone.core.wire import AgentAnswer
 from swapstone.core.wire.kept_answer import decode_kept, restored
 from swapstone.core.wire.output_reading import Measured, OutputReader, reader_of
-from swapstone.core.wire.own_program_output import OutputDigests, without_name
+from swapstone.core.wire.own_program_output import OutputDigests, without_name, without_paths
 from swapstone.version import __version__
 
 _CLOSE = 1e-9
@@ -289,13 +288,10 @@ class _Deriver:
     def _compare_output(self, own: OwnProgram, run: Run, answer: AgentAnswer) -> None:
         """Compare the digests of what a run printed, in which the paths of the program and of its folder may be replaced."""
         path = self._paths.get((run.trial.suite, run.trial.workload, run.trial.variant), "")
-        texts = [(answer.stdout, without_name(answer.stderr, path))]
-        for name, word in ((path, b"{program}"), (str(Path(path).parent), b"{folder}")):
-            if len(name) > 1:
-                stdout, stderr = (each.replace(os.fsencode(name), word) for each in texts[-1])
-                texts.append((stdout, stderr))
+        printed = (answer.stdout, without_name(answer.stderr, path))
         recorded = dict(run.digests)
-        for stdout, stderr in texts:
+        for paths in (("", ""), (path, ""), (path, str(Path(path).parent))):
+            stdout, stderr = (without_paths(each, *paths) for each in printed)
             found = dict(self._digests.of_printed(own, stdout, stderr))
             if self._view.experiment.rules < DIRECTION_RULES:  # they have neither columns nor standard error
                 found = {name: digest for name, digest in found.items() if name in recorded}

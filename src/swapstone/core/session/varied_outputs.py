@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping
 
 from swapstone.core.comparison.cells import Group
@@ -25,7 +24,15 @@ from swapstone.core.session.pattern_limit import SlowPatternError, limited_patte
 from swapstone.core.stats import Ints
 from swapstone.core.wire.agent_answer import AgentAnswer
 from swapstone.core.wire.kept_answer import decode_kept, restored
-from swapstone.core.wire.own_program_output import STDERR, STDOUT, Part, parts_of, without_metrics, without_name
+from swapstone.core.wire.own_program_output import (
+    STDERR,
+    STDOUT,
+    Part,
+    parts_of,
+    without_metrics,
+    without_name,
+    without_paths,
+)
 
 _LARGEST_BYTES = 1 << 20
 """The raw output of a run of an own program has at most 128 KiB, and what was observed."""
@@ -58,18 +65,15 @@ class PrintedOutputs(Closing):
     def read(self, row: int) -> Mapping[str, bytes]:
         """Return what a run printed, by output, with paths replaced as before its digests were taken; nothing if it can't be read."""
         run = self.table.run(row)
-        answer, path = self._answer(run), ""
-        if answer is None:
+        if (answer := self._answer(run)) is None:
             return {}
         place = (run.trial.workload, run.trial.variant)
         artifacts = self._view.manifest.artifacts if self._view.manifest else ()
         path = next((each.path for each in artifacts if (each.workload, each.variant) == place), "")
         own = self._view.experiment.own
         printed = {STDOUT: answer.stdout, STDERR: without_name(answer.stderr, path)}
-        for name, word in ((path, b"{program}"), (own.directory if own else "", b"{folder}")):
-            if len(name) > 1:
-                printed = {output: text.replace(os.fsencode(name), word) for output, text in printed.items()}
-        return printed
+        folder = own.directory if own else ""
+        return {output: without_paths(text, path, folder) for output, text in printed.items()}
 
     def part(self, row: int, output: str, key: str) -> Part | None:
         """Return a part of what a run printed; None if it has none, or is not kept."""

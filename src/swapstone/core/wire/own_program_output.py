@@ -144,6 +144,14 @@ def without_name(stderr: bytes, path: str) -> bytes:
     return re.sub(rb"^%s:" % name, b"{program}:", stderr, flags=re.MULTILINE) if name and stderr else stderr
 
 
+def without_paths(printed: bytes, program: str, folder: str) -> bytes:
+    """Replace the paths of a program and of its folder, in which variants differ and which many programs print."""
+    for path, word in ((program, b"{program}"), (folder, b"{folder}")):
+        if len(path) > 1:
+            printed = printed.replace(os.fsencode(path), word)
+    return printed
+
+
 def without_metrics(own: OwnProgram, printed: bytes) -> bytes:
     """Return an output with each number of a metric replaced by a word: the text of the first group of its pattern."""
     if not own.numbers:
