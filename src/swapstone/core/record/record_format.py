@@ -136,7 +136,15 @@ class Meta(FrozenStruct, frozen=True, kw_only=True):
     description: Description | None = None
 
 
-class Artifact(FrozenStruct, frozen=True, kw_only=True):
+class OfVariant(FrozenStruct, frozen=True, kw_only=True):
+    """What belongs to one variant of a workload."""
+
+    suite: Name
+    workload: Name
+    variant: Name
+
+
+class Artifact(OfVariant, frozen=True, kw_only=True):
     """A built program.
 
     Attributes:
@@ -149,9 +157,6 @@ class Artifact(FrozenStruct, frozen=True, kw_only=True):
         layout: number of the shuffled link, from 1; 0 for the unshuffled program.
     """
 
-    suite: Name
-    workload: Name
-    variant: Name
     path: Text
     sha256: Name
     command: Text
@@ -160,7 +165,7 @@ class Artifact(FrozenStruct, frozen=True, kw_only=True):
     layout: Position = 0
 
 
-class MappedFile(FrozenStruct, frozen=True, kw_only=True):
+class MappedFile(OfVariant, frozen=True, kw_only=True):
     """A program or shared object that runs of one variant mapped, and those of another did not.
 
     Attributes:
@@ -172,9 +177,6 @@ class MappedFile(FrozenStruct, frozen=True, kw_only=True):
         alone: whether its folder has no other file.
     """
 
-    suite: Name
-    workload: Name
-    variant: Name
     path: Text
     sha256: Name
     bytes: NonNegative
@@ -182,7 +184,7 @@ class MappedFile(FrozenStruct, frozen=True, kw_only=True):
     alone: bool = False
 
 
-class ResidentMemory(FrozenStruct, frozen=True, kw_only=True):
+class ResidentMemory(OfVariant, frozen=True, kw_only=True):
     """What was resident at the end of a variant's warm-up run, which is not measured (/proc/PID/smaps_rollup).
 
     Attributes:
@@ -191,9 +193,6 @@ class ResidentMemory(FrozenStruct, frozen=True, kw_only=True):
         files: bytes of all other pages: of files and of shared memory.
     """
 
-    suite: Name
-    workload: Name
-    variant: Name
     anonymous: NonNegative
     files: NonNegative
 
