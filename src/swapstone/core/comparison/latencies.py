@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from swapstone.core.comparison.run_table import HISTOGRAM, OK, SERIES, Place, RunTable
-from swapstone.core.model import Experiment, Latency, Run, TimeSeries, Variant, percentile
+from swapstone.core.model import Experiment, Latency, Run, TimeSeries, Variant, merged, percentile
 from swapstone.core.stats import exceedance, median_interval
 
 PERCENTS = (50.0, 99.0, 99.9, 99.99, 99.999)
@@ -57,10 +57,7 @@ def _runs_with(
 
 
 def _latency(place: Mapping[str, Any], runs: Sequence[Run], *, exact: bool) -> Latency:
-    counts: collections.Counter[int] = collections.Counter()
-    for run in runs:
-        counts.update(dict(run.histogram))
-    histogram = tuple(sorted(counts.items()))
+    histogram = merged(run.histogram for run in runs)
     maxima = tuple(value for run in runs for value in _sample(run, "max"))
     return Latency(
         **place,
@@ -76,11 +73,9 @@ def _latency(place: Mapping[str, Any], runs: Sequence[Run], *, exact: bool) -> L
 
 
 def _by_processor(runs: Iterable[Run]) -> tuple[tuple[int, tuple[tuple[int, int], ...]], ...]:
-    counts: dict[int, collections.Counter[int]] = {}
-    for run in runs:
-        for processor, histogram in run.by_processor:
-            counts.setdefault(processor, collections.Counter()).update(dict(histogram))
-    return tuple((processor, tuple(sorted(each.items()))) for processor, each in sorted(counts.items()))
+    found = [dict(run.by_processor) for run in runs]
+    processors = sorted(set().union(*found))
+    return tuple((number, merged(each[number] for each in found if number in each)) for number in processors)
 
 
 def _sample(run: Run, metric: str) -> tuple[float, ...]:

@@ -96,6 +96,7 @@ from swapstone.core.model.run_result import (
     Sample,
     Status,
     discarded_by_block,
+    merged,
     percentile,
 )
 from swapstone.core.model.substitution import filled_text, placeholders_in, split_placeholders
@@ -222,6 +223,7 @@ __all__ = [
     "filled_text",
     "find_named",
     "layout_of",
+    "merged",
     "percentile",
     "placeholders_in",
     "process_file",

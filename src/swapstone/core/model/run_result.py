@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import collections
 import enum
 from collections.abc import Iterable, Sequence
 
@@ -121,6 +122,14 @@ def percentile(histogram: Sequence[tuple[int, int]], percent: float) -> int:
         if total >= needed - 1e-9:
             return edge
     return histogram[-1][0]
+
+
+def merged(histograms: Iterable[Iterable[tuple[int, int]]]) -> tuple[tuple[int, int], ...]:
+    """Return the sum of histograms, each of pairs (edge, count): ascending pairs."""
+    counts: collections.Counter[int] = collections.Counter()
+    for each in histograms:
+        counts.update(dict(each))
+    return tuple(sorted(counts.items()))
 
 
 Group = tuple[str, str, str]

@@ -7,7 +7,6 @@ memory than the largest experiment that this program makes, and from reaching ar
 
 from __future__ import annotations
 
-import collections
 import datetime
 import itertools
 import math
@@ -38,6 +37,7 @@ from swapstone.core.model import (
     Run,
     UserError,
     Variant,
+    merged,
 )
 from swapstone.core.model.frozen_struct import LARGEST_NUMBER, LONGEST_NAME, LONGEST_TEXT, MOST_BLOCKS, SMALLEST_NUMBER
 from swapstone.core.model.safe_text import safe_excerpt
@@ -115,11 +115,9 @@ def seal_problem(seal: record_format.Seal) -> str:
     """Return what is wrong with a seal; empty if nothing is."""
     if problem := _values_problem(seal):
         return problem
-    if seal.state not in _STATES:
-        return f"its state, {safe_excerpt(seal.state, 40)!r}, is neither complete nor interrupted"
-    if seal.runs < 0 or seal.sessions < 1 or seal.sealed_unix_ns < 0:
-        return "it has a negative number, or no session"
-    return ""
+    state = f"its state, {safe_excerpt(seal.state, 40)!r}, is neither complete nor interrupted"
+    negative = seal.runs < 0 or seal.sessions < 1 or seal.sealed_unix_ns < 0
+    return state if seal.state not in _STATES else "it has a negative number, or no session" if negative else ""
 
 
 def manifest_problem(manifest: record_format.Manifest) -> str:
@@ -220,7 +218,8 @@ def _plan_problem(experiment: Experiment) -> str:
         return (
             f"the factor {SESSION} has other levels than {BEFORE} and {NOW}, or is not the only one of an own program"
         )
-    variants = math.prod((len(choice.levels) for choice in factors), start=1.0)  # a float: an integer may be too long to print
+    # A float: an integer may be too long to print.
+    variants = math.prod((len(choice.levels) for choice in factors), start=1.0)
     if variants > MOST_VARIANTS:
         return f"it has {variants:.0f} variants, more than the {MOST_VARIANTS} that are read"
     trials = variants * len(experiment.workloads) * len(experiment.loads)
@@ -245,24 +244,30 @@ def labels_of(experiment: Experiment) -> list[str]:
 
 def _own_problems(experiment: Experiment, own: OwnProgram) -> Iterator[str]:
     combinations = math.prod((len(values) for _, values in own.parameters), start=max(1.0, len(own.load_generators)))
-    if not 0 < combinations <= MOST_COMBINATIONS:
-        yield f"its parameters have {combinations:.0f} combinations of values, not between 1 and {MOST_COMBINATIONS}"
-    if twice := _twice(name for name, _ in own.parameters):
-        yield f"the parameter {twice} occurs twice"
-    if len(own.numbers) > MOST_NUMBERS:
-        yield f"its own program has {len(own.numbers)} metrics, more than the {MOST_NUMBERS} that are read"
-    if not own.arguments and not own.commands and not own.programs:
-        yield "its own program has no command"
-    if any(not line.words for line in own.commands) or any(not each.command for each in own.load_generators):
-        yield "a command line of its own program is empty"
     levels = {choice.factor: choice.levels for choice in experiment.factors}
     names = {line.name for line in own.commands}
-    if len(own.commands) > 1 and not names.issuperset(levels.get(COMMAND, (None,))):
-        yield f"its own program has no command line for a level of the factor {COMMAND}"
-    if own.timeout_ms < 1 or own.build_timeout_ms < 1:
-        yield "a time limit of its own program is not above 0"
-    if twice := _twice(number.metric.name for number in own.numbers):
-        yield f"the metric {twice} of its own program occurs twice"
+    twice, metric = _twice(name for name, _ in own.parameters), _twice(number.metric.name for number in own.numbers)
+    empty = any(not line.words for line in own.commands) or any(not each.command for each in own.load_generators)
+    problems = (
+        (
+            not 0 < combinations <= MOST_COMBINATIONS,
+            f"its parameters have {combinations:.0f} combinations of values, not between 1 and {MOST_COMBINATIONS}",
+        ),
+        (twice, f"the parameter {twice} occurs twice"),
+        (
+            len(own.numbers) > MOST_NUMBERS,
+            f"its own program has {len(own.numbers)} metrics, more than the {MOST_NUMBERS} that are read",
+        ),
+        (not own.arguments and not own.commands and not own.programs, "its own program has no command"),
+        (empty, "a command line of its own program is empty"),
+        (
+            len(own.commands) > 1 and not names.issuperset(levels.get(COMMAND, (None,))),
+            f"its own program has no command line for a level of the factor {COMMAND}",
+        ),
+        (own.timeout_ms < 1 or own.build_timeout_ms < 1, "a time limit of its own program is not above 0"),
+        (metric, f"the metric {metric} of its own program occurs twice"),
+    )
+    yield from (problem for wrong, problem in problems if wrong)
     for number in own.numbers:
         yield _pattern_problem(number.pattern, groups=1)
     for each in own.load_generators:
@@ -335,10 +340,8 @@ def _processors_problem(run: Run) -> str:
         return "the processors of its histograms are not ascending"
     if not all(_ascending(histogram) for _, histogram in run.by_processor):
         return "the histogram of a processor is not ascending"
-    sums: collections.Counter[int] = collections.Counter()
-    for _, histogram in run.by_processor:
-        sums.update(dict(histogram))
-    return "" if tuple(sorted(sums.items())) == run.histogram else "its histogram is not the sum of its processors'"
+    whole = merged(histogram for _, histogram in run.by_processor)
+    return "" if whole == run.histogram else "its histogram is not the sum of its processors'"
 
 
 def _ascending(histogram: tuple[tuple[int, int], ...]) -> bool:

@@ -3,13 +3,12 @@
 
 from __future__ import annotations
 
-import collections
 import itertools
 from typing import Annotated, Literal
 
 import msgspec
 
-from swapstone.core.model import MOST_PROCESSORS, FrozenStruct, WireError, percentile
+from swapstone.core.model import MOST_PROCESSORS, FrozenStruct, WireError, merged, percentile, refuse
 
 PERCENTILES = (("p99", 99.0), ("p99.9", 99.9), ("p99.99", 99.99))
 
@@ -73,11 +72,8 @@ def decode_cyclictest(output: bytes) -> Latencies:
     several = len(threads) > 1
     if several and [cpu for cpu, _ in histograms] != list(range(len(threads))):
         raise WireError("cyclictest did not measure one thread on each processor.")
-    counts: collections.Counter[int] = collections.Counter()
-    for _, each in histograms:
-        counts.update(dict(each))
-    histogram = tuple(sorted(counts.items()))
-    mean = sum(edge * count for edge, count in histogram) / sum(counts.values())
+    histogram = merged(each for _, each in histograms)
+    mean = sum(edge * count for edge, count in histogram) / sum(count for _, count in histogram)
     values = [("max", float(histogram[-1][0])), ("avg", mean), ("min", float(histogram[0][0]))]
     values += [(name, float(percentile(histogram, percent))) for name, percent in PERCENTILES]
     return Latencies(values=tuple(values), histogram=histogram, by_processor=histograms if several else ())
@@ -89,12 +85,12 @@ def _checked_histogram(thread: _Thread) -> tuple[tuple[int, int], ...]:
     if any(here >= after for (here, _), (after, _) in itertools.pairwise(histogram)):
         raise WireError("cyclictest's histogram is not in order.")
     total = sum(count for _, count in histogram)
-    if total < thread.cycles:
-        raise WireError(
-            f"{thread.cycles - total} of cyclictest's {thread.cycles} latencies are outside its histogram; the largest is {thread.max} us."
-        )
-    if not histogram:
-        raise WireError("cyclictest measured nothing.")
+    outside = f"{thread.cycles - total} of cyclictest's {thread.cycles} latencies are outside its histogram"
+    refuse(
+        (total < thread.cycles, f"{outside}; the largest is {thread.max} us.", ""),
+        (not histogram, "cyclictest measured nothing.", ""),
+        kind=WireError,
+    )
     if (total, histogram[0][0], histogram[-1][0]) != (thread.cycles, thread.min, thread.max):
         raise WireError("cyclictest's histogram does not agree with its count, minimum and maximum.")
     mean = sum(edge * count for edge, count in histogram) / total
@@ -110,8 +106,10 @@ def _threads(output: bytes) -> list[_Thread]:
         printed = msgspec.json.decode(output, type=_Printed)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise WireError(f"cyclictest's output has another format: {error}.") from error
-    if printed.return_code:
-        raise WireError(f"cyclictest ended with {printed.return_code}.")
-    if list(printed.thread) != [str(number) for number in range(printed.num_threads)]:
-        raise WireError(f"cyclictest did not measure {printed.num_threads} threads.")
+    numbers = [str(number) for number in range(printed.num_threads)]
+    refuse(
+        (printed.return_code, f"cyclictest ended with {printed.return_code}.", ""),
+        (list(printed.thread) != numbers, f"cyclictest did not measure {printed.num_threads} threads.", ""),
+        kind=WireError,
+    )
     return list(printed.thread.values())
