@@ -20,6 +20,7 @@ from swapstone.core import plan
 from swapstone.core.factors import find_factor
 from swapstone.core.model import (
     CURRENT_RULES,
+    NO_NUMBERS,
     REPORT_CORRECTION,
     Analysis,
     Experiment,
@@ -35,7 +36,6 @@ from swapstone.core.record import Meta, RecordView
 from swapstone.core.report.context import ReportContext
 from swapstone.core.report.topics.output_parts import NAME as OUTPUTS
 from swapstone.core.report.topics.output_parts import OutputPart, PartOfSide
-from swapstone.core.report.verdict_groups import NO_NUMBERS
 from swapstone.core.session.analysis import analyse_record
 from swapstone.core.session.report_context import context_of
 from swapstone.core.workloads import all_suites

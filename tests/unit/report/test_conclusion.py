@@ -16,6 +16,7 @@ from tests.golden import crossed, latency, servers, synthetic, verdicts
 from tests.unit.report.test_topic_answers import COPIED, COPIES, FLASH, HEAP, LWIP, LZ4, OUT, SMOLTCP, TOUCH, ZSTD
 
 from swapstone.core.model import (
+    MEDIAN_DIFFERS,
     Analysis,
     Comparison,
     Direction,
@@ -34,7 +35,6 @@ from swapstone.core.report.answer.means import Standing
 from swapstone.core.report.answer.outcome import FailIf, is_worse, outcome_of
 from swapstone.core.report.context import ReportContext, Selection
 from swapstone.core.report.document import Heading
-from swapstone.core.report.verdict_groups import MEDIAN_DIFFERS
 from swapstone.exit_status import ExitStatus
 
 CONTEXT = verdicts.context()

@@ -19,14 +19,13 @@ import msgspec
 import pytest
 from tests.golden import noisy, reports
 
-from swapstone.core.model import Analysis, Comparison, Index, Variant, Verdict
+from swapstone.core.model import NO_NUMBERS, Analysis, Comparison, Index, Variant, Verdict
 from swapstone.core.model.analysis import Estimate
 from swapstone.core.report.context import ReportContext, Selection
 from swapstone.core.report.export import EXPORTS
 from swapstone.core.report.record_report import answer_of, sections_of
 from swapstone.core.report.render import html, markdown
 from swapstone.core.report.topics import all_topics
-from swapstone.core.report.verdict_groups import NO_NUMBERS
 
 SCALE = 2.0
 """By which values are multiplied: rounding does not hide it, and quotients stay exact."""

@@ -18,7 +18,9 @@ from hypothesis import strategies as st
 from tests.golden import reports, synthetic, verdicts
 
 from swapstone.core.model import (
+    DECIDED,
     FAMILY_CORRECTION,
+    NO_NUMBERS,
     Analysis,
     Comparison,
     Direction,
@@ -37,7 +39,7 @@ from swapstone.core.report.record_report import answer_of
 from swapstone.core.report.render import terminal
 from swapstone.core.report.topics import sentences
 from swapstone.core.report.topics.comparison_groups import sign
-from swapstone.core.report.verdict_groups import COUNTED, DECIDED, MEDIAN_ONLY, NO_NUMBERS, VERDICT_MARKS
+from swapstone.core.report.verdict_groups import COUNTED, MEDIAN_ONLY, VERDICT_MARKS
 
 GOOD = {Verdict.BETTER, Verdict.BETTER_TAIL}
 BAD = {Verdict.WORSE, Verdict.WORSE_TAIL}

@@ -26,7 +26,7 @@ from swapstone.core.comparison import (
     storage,
     uncounted_work,
 )
-from swapstone.core.comparison.caveats import DIFFERENT, caveats_of
+from swapstone.core.comparison.caveats import caveats_of
 from swapstone.core.comparison.cells import OF_ALL, Group, collect, left_out_caveats, measured_candidates
 from swapstone.core.comparison.contrast_estimates import Estimate
 from swapstone.core.comparison.factor_effects import judged
@@ -54,6 +54,7 @@ from swapstone.core.comparison.session_effect import reference_caveat, with_sess
 from swapstone.core.comparison.suite_index import IndexEstimate, index_estimates, indices
 from swapstone.core.comparison.verdicts import TooFew, comparison, smallest_visible, too_few_pairs_reason
 from swapstone.core.model import (
+    DECIDED,
     DIRECTION_RULES,
     FAMILY_CORRECTION,
     REFERENCE_SUITE,
@@ -300,7 +301,7 @@ def null_result(
         and found.metric.quantity is not Quantity.SIZE
         and found.verdict not in (Verdict.INVALID, Verdict.UNAVAILABLE)
     ]
-    different = [found for found in compared if found.verdict in DIFFERENT]
+    different = [found for found in compared if found.verdict in DECIDED]
     return NullResult(
         copy=copy,
         compared=len(compared),

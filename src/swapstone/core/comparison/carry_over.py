@@ -25,7 +25,7 @@ import msgspec
 import numpy as np
 
 from swapstone.core.comparison.cells import collect
-from swapstone.core.comparison.rows import Findings, Row, run_rows, shortened
+from swapstone.core.comparison.rows import Findings, Row, run_rows
 from swapstone.core.comparison.run_table import OK, UNAVAILABLE, Group, Runs, RunTable, as_table, by_number
 from swapstone.core.comparison.verdicts import verdict_of
 from swapstone.core.model import (
@@ -40,6 +40,7 @@ from swapstone.core.model import (
     Verdict,
     WorkSpec,
     cycle_of,
+    named_first,
 )
 from swapstone.core.model.number_text import quantity
 from swapstone.core.stats import LOG_QUANTUM, Floats, Interval, Ints, RunOrder, SignedRank, holm
@@ -481,7 +482,7 @@ def _settled(experiment: Experiment, judged: Sequence[Tested], variants: int) ->
         )
         yield Caveat(
             kind=CaveatKind.CARRY_OVER,
-            message=f"A run depends on what ran before it in {rows} ({shortened(names)}). In {names[0]}, "
+            message=f"A run depends on what ran before it in {rows} ({named_first(names)}). In {names[0]}, "
             f"{_described(found[0], variants)}. {consequence}",
             hint="If the programs never follow themselves in use, reset the state with --prepare CMD."
             if discarded

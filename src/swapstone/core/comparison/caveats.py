@@ -9,9 +9,10 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from swapstone.core.comparison.machine_noise import TURNS_PERCENT
-from swapstone.core.comparison.rows import ErrorRates, Family, Row, shortened
+from swapstone.core.comparison.rows import ErrorRates, Family, Row
 from swapstone.core.comparison.run_table import STATUSES, RunTable
 from swapstone.core.model import (
+    DECIDED,
     TAIL_RULES,
     UNKNOWN_THREADS,
     Caveat,
@@ -23,6 +24,7 @@ from swapstone.core.model import (
     Scale,
     Status,
     Verdict,
+    named_first,
 )
 from swapstone.core.stats import SignedRank, binomial_tail, common_level, dependence_p_value, distinct
 
@@ -34,15 +36,6 @@ DEPENDENCE_RATE = 0.05
 
 SURPRISE = 0.05
 """The null results are reported as unusual if as many families that differ have at most this probability."""
-
-DIFFERENT = (
-    Verdict.BETTER,
-    Verdict.WORSE,
-    Verdict.CHANGED,
-    Verdict.WORSE_TAIL,
-    Verdict.BETTER_TAIL,
-    Verdict.MIXED,
-)
 
 
 def caveats_of(
@@ -115,7 +108,7 @@ def _noisy(
             remedy = "Stop other programs on this machine, or compare CPU time of work that needs one processor."
         for known, text in ((True, "{} waits."), (None, "Whether {} waits, or lacked a processor, is not known.")):
             if names := [name for name, each in waits.items() if each is known]:
-                advice += f" {text.format(shortened(names))}"
+                advice += f" {text.format(named_first(names))}"
         yield Caveat(
             kind=CaveatKind.BUSY_MACHINE,
             message="The machine was busy: at the median, a task waited for a processor in "
@@ -136,15 +129,15 @@ def _turns(turns: Mapping[str, float | None]) -> Iterator[Caveat]:
         most = f"{'up to ' * (len(shared) > 1)}{max(shared.values()):.0f} %"
         yield Caveat(
             kind=CaveatKind.NOT_MEASURED,
-            message=f"{shortened(list(shared))}: threads or processes take turns on the machine's one processor. One that could run waited "
-            f"for it in {most} of a run's time. What they cost each other when they run at once, such as waiting for a lock, is not in "
-            "these figures.",
+            message=f"{named_first(list(shared))}: threads or processes take turns on the machine's one processor. One that could run "
+            f"waited for it in {most} of a run's time. What they cost each other when they run at once, such as waiting for a lock, is "
+            "not in these figures.",
             hint="Compare on the wall clock of a machine with several processors too, and both records with `swapstone agree`.",
         )
     if unknown := [name for name, percent in turns.items() if percent is None]:
         yield Caveat(
             kind=CaveatKind.NOT_MEASURED,
-            message=f"{shortened(unknown)}: whether threads or processes take turns on the machine's one processor is not known, because "
+            message=f"{named_first(unknown)}: whether threads or processes take turns on the machine's one processor is not known, because "
             "its kernel has no /proc/pressure/cpu. What they would cost each other when they run at once is not in these figures.",
             hint="Use a kernel with CONFIG_PSI.",
         )
@@ -161,7 +154,7 @@ def _without_numbers(table: RunTable) -> Iterator[Caveat]:
             workloads = sorted({table.places[place][1] for place in distinct(table.place[found]).tolist()})
             yield Caveat(
                 kind=kind,
-                message=f"{found.size} of {len(table)} trials {what} ({shortened(workloads)}). {consequence}",
+                message=f"{found.size} of {len(table)} trials {what} ({named_first(workloads)}). {consequence}",
                 hint="The report lists each of them with its reason.",
             )
 
@@ -193,7 +186,7 @@ def _dependent(rows: Sequence[Row]) -> Iterator[Caveat]:
         yield Caveat(
             kind=CaveatKind.DEPENDENT_RUNS,
             message=f"Neighbouring pairs are correlated in {len(found)} of {len(timed)} rows of times "
-            f"({shortened(names)}): their intervals may be too narrow.",
+            f"({named_first(names)}): their intervals may be too narrow.",
             hint="Raise --budget, or repeat the experiment at another time and compare the verdicts.",
         )
 
@@ -202,8 +195,8 @@ def _nulls(rows: Sequence[Row], comparisons: Sequence[Comparison], rates: ErrorR
     """Count families that differ, not rows: the rows of a family share their runs, and the correction is for a family."""
     differing: collections.Counter[Family] = collections.Counter()
     for row, found in zip(rows, comparisons, strict=True):
-        if row.null and (isinstance(row.inference, SignedRank) or found.verdict in DIFFERENT):
-            differing[rates.corrected(row.family)] += found.verdict in DIFFERENT
+        if row.null and (isinstance(row.inference, SignedRank) or found.verdict in DECIDED):
+            differing[rates.corrected(row.family)] += found.verdict in DECIDED
     hits, families = sum(1 for count in differing.values() if count), len(differing)
     if hits and binomial_tail(hits, families, rates.plain) <= SURPRISE:
         yield Caveat(

@@ -59,6 +59,11 @@ class Measured(msgspec.Struct, frozen=True):
     layouts: int = 0
     exactness: Exactness | None = None
 
+    @property
+    def is_positive(self) -> bool:
+        """Whether there are values, and all are above 0."""
+        return min((values.min() for _, values in self.series.values() if values.size), default=0) > 0
+
     def usable(self, terms: Sequence[Term]) -> tuple[Term, ...]:
         """Return the terms whose variants all have numbers."""
         return tuple(term for term in terms if all(label in self.series for label in term.labels))

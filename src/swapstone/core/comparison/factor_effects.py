@@ -8,13 +8,13 @@ from typing import Any
 
 import msgspec
 
-from swapstone.core.comparison.caveats import DIFFERENT
 from swapstone.core.comparison.contrast_estimates import Estimate, Measured
 from swapstone.core.comparison.factorial_contrasts import Kind
 from swapstone.core.comparison.rows import ErrorRates
 from swapstone.core.comparison.verdicts import TooFew, against_direction, median_fields, verdict_and_reason
 from swapstone.core.model import (
     CONTRAST_RULES,
+    DECIDED,
     TAIL_RULES,
     WITHOUT_DIRECTION,
     Direction,
@@ -201,6 +201,6 @@ def closed_share(
         without: that effect without the level, on the scale of inference; None if unknown.
         within: that effect with the level.
     """
-    if presence is not Presence.PRESENT or gap is None or gap.verdict not in DIFFERENT or not without or within is None:
+    if presence is not Presence.PRESENT or gap is None or gap.verdict not in DECIDED or not without or within is None:
         return None
     return 1 - within / without

@@ -18,7 +18,7 @@ from swapstone.core.comparison.factorial_contrasts import Contrast, contrasts
 from swapstone.core.comparison.machine_noise import preferred_time
 from swapstone.core.comparison.pairs import pairs_for
 from swapstone.core.comparison.rows import Place, SizeValues, exactnesses
-from swapstone.core.model import Copy, Experiment, Metric, Variant, Verdict, WorkSpec
+from swapstone.core.model import Copy, Experiment, Metric, Variant, Verdict, WorkSpec, grouped
 from swapstone.core.model.metric import TIMES
 
 
@@ -168,12 +168,8 @@ def index_estimates(
         questions: the effects and interactions to estimate.
         busy: the loads under which CPU time is read first.
     """
-    together: dict[tuple[str, str, str], list[Measured]] = {}
-    for each in measured:
-        least = [values.min() for _, values in each.series.values() if values.size]
-        if each.metric.name in TIMES and least and min(least) > 0:
-            together.setdefault((each.suite, each.load, each.metric.name), []).append(each)
-    for (_, load, metric), members in together.items():
+    times = (each for each in measured if each.metric.name in TIMES and each.is_positive)
+    for (_, load, metric), members in grouped(times, lambda each: (each.suite, each.load, each.metric.name)).items():
         for question in questions:
             found = index_estimate(members, question, preferred=metric == ("cpu" if load in busy else "wall"))
             if found is not None:

@@ -101,7 +101,7 @@ def check(
 
 def reason_of(each: FailureRates) -> str:
     """Return why rows of a side that fails are invalid, with the rates of both sides."""
-    sides, side = _sides(each), each.unfit[0]
+    sides, side = each.sides, each.unfit[0]
     other = SIDES[1 - SIDES.index(side)]
     more = "significantly more often: " if each.fails_more == side else ""
     shown = {name: share_with_interval(one.share, one.low, one.high) for name, one in sides.items()}
@@ -109,10 +109,6 @@ def reason_of(each: FailureRates) -> str:
         f"{side} fails {more}in {sides[side].failed} of {sides[side].runs} runs, {shown[side]}, and {other} in {sides[other].failed} of "
         f"{sides[other].runs}, {shown[other]}; {FAST_ONES}"
     )
-
-
-def _sides(each: FailureRates) -> dict[str, FailureCounts]:
-    return dict(zip(SIDES, (each.baseline_runs, each.candidate_runs), strict=True))
 
 
 def _counts(table: RunTable, rows: Ints, confidence: float) -> FailureCounts:
@@ -165,12 +161,12 @@ def decided(found: Sequence[FailureRates], alpha: float, *, tested: bool) -> lis
     judged = []
     for number, each in enumerate(found):
         unfit = [
-            side for side, counts in _sides(each).items() if counts.failed >= FEWEST and counts.share > LARGEST_SHARE
+            side for side, counts in each.sides.items() if counts.failed >= FEWEST and counts.share > LARGEST_SHARE
         ]
         if tested and each.p_value <= alpha and each.fails_more and each.fails_more not in unfit:
             unfit.append(each.fails_more)
         more = each.fails_more if number in significant else ""
         # The side with more failures is named first.
-        ordered = tuple(sorted(unfit, key=lambda side: -_sides(each)[side].share))
+        ordered = tuple(sorted(unfit, key=lambda side: -each.sides[side].share))
         judged.append(msgspec.structs.replace(each, fails_more=more, unfit=ordered))
     return judged

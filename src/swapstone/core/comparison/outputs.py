@@ -18,7 +18,7 @@ import msgspec
 import numpy as np
 
 from swapstone.core.comparison.cells import Group
-from swapstone.core.comparison.rows import Findings, Place, shortened
+from swapstone.core.comparison.rows import Findings, Place
 from swapstone.core.comparison.run_table import EXIT_STATUS, OK, RunTable, by_number
 from swapstone.core.model import (
     DIRECTION_RULES,
@@ -30,6 +30,7 @@ from swapstone.core.model import (
     Variant,
     Verdict,
     WorkSpec,
+    named_first,
 )
 from swapstone.core.stats import Ints, distinct, equal_shares_p_value
 from swapstone.core.wire.own_program_output import COLUMNS, KEY_DIGITS, SHAPE, STDERR, STDOUT, VALUE_DIGITS
@@ -456,7 +457,7 @@ def _not_compared(unknown: Mapping[str, Sequence[str]]) -> Iterator[Caveat]:
             continue
         yield Caveat(
             kind=CaveatKind.OUTPUT_NOT_COMPARED,
-            message=f"Whether the variants do the same work is not known for {shortened(workloads, 3)}: "
+            message=f"Whether the variants do the same work is not known for {named_first(workloads, 3)}: "
             f"{shown.get(name) or f'the file {name!r}'} varies from run to run in more than numbers or in fewer than "
             f"{FEWEST_BESIDE_VARYING} runs, or could not be read.",
             hint="Let the program write its result to a file, without times or random data, and name it: --artifact FILE. "

@@ -28,7 +28,7 @@ import numpy as np
 
 from swapstone.core.comparison.cells import Group
 from swapstone.core.comparison.machine_noise import AT_ONCE, START_NS, TICK_NS
-from swapstone.core.comparison.rows import Findings, Place, shortened
+from swapstone.core.comparison.rows import Findings, Place
 from swapstone.core.comparison.run_table import (
     OK,
     RunTable,
@@ -50,6 +50,7 @@ from swapstone.core.model import (
     Variant,
     Verdict,
     WorkSpec,
+    named_first,
 )
 from swapstone.core.plan.stopping import pairs_needed
 from swapstone.core.stats import Ints, Mask, median
@@ -237,11 +238,11 @@ def _caveats(found: Mapping[Group, Disturbance], lost: Sequence[Group]) -> Itera
     partly = [group for group in found if group not in lost]
     texts = []
     if lost:
-        texts.append(f"{shortened([name for _, name, _ in lost])}: no verdict, because {found[lost[0]].reason}.")
+        texts.append(f"{named_first([name for _, name, _ in lost])}: no verdict, because {found[lost[0]].reason}.")
     if partly:
         blocks = sum(len(found[group].disturbed) for group in partly)
         texts.append(
-            f"{shortened([name for _, name, _ in partly])}: {blocks} disturbed block{'s' * (blocks != 1)} left out."
+            f"{named_first([name for _, name, _ in partly])}: {blocks} disturbed block{'s' * (blocks != 1)} left out."
         )
     yield Caveat(
         kind=CaveatKind.DISTURBED_RUNS,

@@ -11,7 +11,7 @@ from typing import TypeVar
 import numpy as np
 
 from swapstone.core.comparison.verdicts import verdict_of
-from swapstone.core.model import Comparison, FrozenStruct, Scale, Verdict
+from swapstone.core.model import MEDIAN_DIFFERS, NO_NUMBERS, SAME_CENTRE, Comparison, FrozenStruct, Scale, Verdict
 from swapstone.core.plan.stopping import pairs_needed
 from swapstone.core.stats import (
     Inference,
@@ -30,9 +30,6 @@ from swapstone.core.stats import (
 BOARDS_ALPHA = 0.05
 """Of the interval over boards: three boards have two degrees of freedom, and 99 % would be 2.3 times as wide."""
 
-_NOT_MEASURED = (Verdict.INVALID, Verdict.UNAVAILABLE, Verdict.DISTURBED)
-_SIGNED = (Verdict.BETTER, Verdict.WORSE, Verdict.CHANGED, Verdict.MIXED)
-_WITHIN = (Verdict.EQUIVALENT, Verdict.SAME_MEDIAN, Verdict.BELOW_MARGIN)
 _SIGNS = {-1: "less", 0: "the same", 1: "more"}
 
 Place = TypeVar("Place")
@@ -92,9 +89,9 @@ Judged = dict[Place, tuple[Judgement, Judgement | None]]
 
 def sign_of(comparison: Comparison) -> int | None:
     """Return +1 if the candidate's median is larger, -1 if smaller, 0 if it lies within the margin, None without a verdict on it."""
-    if comparison.verdict in _WITHIN:
+    if comparison.verdict in SAME_CENTRE:
         return 0
-    if comparison.verdict not in _SIGNED or comparison.effect is None:
+    if comparison.verdict not in MEDIAN_DIFFERS | {Verdict.MIXED} or comparison.effect is None:
         return None
     return 1 if comparison.effect > (1.0 if comparison.scale is Scale.RATIO else 0.0) else -1
 
@@ -162,7 +159,7 @@ def _no_ratio(pair: Sides, names: Sequence[str]) -> str:
     silent = [
         f"{name}: {'not measured' if side is None else side.verdict.value}"
         for name, side in zip(names, pair, strict=True)
-        if side is None or side.verdict in _NOT_MEASURED or not side.baseline_values or side.effect is None
+        if side is None or side.verdict in NO_NUMBERS or not side.baseline_values or side.effect is None
     ]
     ratios = all(side is not None and side.scale is Scale.RATIO for side in pair)
     return ", ".join(silent) or ("" if ratios else "an effect is a difference, not a ratio")
@@ -300,7 +297,7 @@ def one_scale(sides: Sides) -> bool:
 
 def same_verdict(verdicts: Sequence[Verdict | None]) -> bool:
     """Return whether all verdicts are the same; the same median is within the margin, too."""
-    return len(set(verdicts)) == 1 or set(verdicts) <= {*_WITHIN}
+    return len(set(verdicts)) == 1 or set(verdicts) <= SAME_CENTRE
 
 
 def judge_boards(rows: Rows[Place], names: Sequence[str], margin: float, rate: float) -> Judged[Place]:

@@ -482,12 +482,6 @@ Check = Callable[[Experiment, Sequence[Variant], Mapping[str, WorkSpec], RunTabl
 """A check of a row's assumptions; arguments as `swapstone.core.comparison.checks.check`."""
 
 
-def shortened(names: Sequence[str], most: int = 4) -> str:
-    """Join the first names of a list, with the number of the rest."""
-    rest = len(names) - most
-    return ", ".join(names[:most]) + (f" and {rest} more" if rest > 0 else "")
-
-
 def wall_clock_caveats(find: Callable[[Experiment, RunTable], Iterable[Caveat]]) -> Check:
     """Return the check that gives the caveats found in the runs of an experiment on the wall clock, and none on the virtual clock."""
 

@@ -287,11 +287,10 @@ _JUDGES = {Question.RECORDS: judge_records, Question.CLOCKS: judge_clocks, Quest
 
 
 def _by_place(analysis: Analysis) -> dict[Place, Comparison]:
-    copies = {null.copy for null in analysis.nulls}
     return {
         (each.suite, each.workload, each.load, each.candidate, each.metric.name): each
         for each in analysis.comparisons
-        if each.candidate not in copies and each.metric.quantity is not Quantity.SIZE
+        if each.candidate not in analysis.copies and each.metric.quantity is not Quantity.SIZE
     }
 
 

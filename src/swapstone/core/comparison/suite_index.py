@@ -14,7 +14,7 @@ import numpy as np
 from swapstone.core.comparison.exact_floors import mean_effects, opposed
 from swapstone.core.comparison.rows import AGAINST_BASELINE, MEDIANS_ALPHA, ErrorRates, Family, Row
 from swapstone.core.comparison.verdicts import Averages, against_direction, median_fields
-from swapstone.core.model import CONTRAST_RULES, WITHOUT_DIRECTION, Experiment, Index, Scale, Variant
+from swapstone.core.model import CONTRAST_RULES, WITHOUT_DIRECTION, Experiment, Index, Scale, grouped
 from swapstone.core.model.metric import TIMES
 from swapstone.core.stats import (
     LOG_QUANTUM,
@@ -116,10 +116,8 @@ def index_estimates(rows: Iterable[Row], *, fewest: int = 1) -> list[IndexEstima
         An estimate for each group. It is from the blocks in which all its workloads have a pair. If these are less than half of the pairs
         of the workload that has the fewest, or fewer than these and than 12, it is the mean of the workloads' means.
     """
-    together: dict[tuple[str, str, str, Variant], list[Row]] = {}
-    for row in rows:
-        if row.metric.name in TIMES and row.inference is not None and row.scale is Scale.RATIO:
-            together.setdefault((row.group[0], row.group[2], row.metric.name, row.candidate), []).append(row)
+    times = (row for row in rows if row.metric.name in TIMES and row.inference is not None and row.scale is Scale.RATIO)
+    together = grouped(times, lambda row: (row.group[0], row.group[2], row.metric.name, row.candidate))
     found = [
         (members, _inference(members))
         for members in together.values()

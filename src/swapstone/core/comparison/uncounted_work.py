@@ -8,9 +8,18 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from swapstone.core.comparison.cells import LOST_SHARE, LOST_US, OF_ALL, Cell, collect, is_server, lost_us, several
-from swapstone.core.comparison.rows import Findings, Place, shortened
+from swapstone.core.comparison.rows import Findings, Place
 from swapstone.core.comparison.run_table import ABSENT, RunTable
-from swapstone.core.model import DIRECTION_RULES, Caveat, CaveatKind, Experiment, Variant, Verdict, WorkSpec
+from swapstone.core.model import (
+    DIRECTION_RULES,
+    Caveat,
+    CaveatKind,
+    Experiment,
+    Variant,
+    Verdict,
+    WorkSpec,
+    named_first,
+)
 from swapstone.core.model.observation import LATER_RUN, NO_CGROUP, UNCOUNTED
 
 _OF_CPU = ("cpu", "user", "system", "cpu_per_request", "user_per_request", "system_per_request", "requests_per_cpu_s")
@@ -68,7 +77,7 @@ def check(
             }
     caveats = [_caveat(*each) for each in uncounted.items()]
     if lost:
-        message = f"{shortened([*lost])}: CPU time of a request is unavailable, because {next(iter(lost.values()))}."
+        message = f"{named_first([*lost])}: CPU time of a request is unavailable, because {next(iter(lost.values()))}."
         caveats.append(Caveat(kind=CaveatKind.NOT_MEASURED, message=message))
     return Findings(excluded=excluded, caveats=tuple(caveats))
 
@@ -89,7 +98,7 @@ def _caveat(uncounted: tuple[str, str, str], names: Mapping[str, None]) -> Cavea
     why, lacks, hint = uncounted
     return Caveat(
         kind=CaveatKind.NOT_MEASURED,
-        message=f"{shortened([*names])}: runs have several processes, which {why}. {lacks}, and CPU time lacks that of processes that "
+        message=f"{named_first([*names])}: runs have several processes, which {why}. {lacks}, and CPU time lacks that of processes that "
         "were not waited for.",
         hint=hint,
     )

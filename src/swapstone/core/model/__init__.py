@@ -2,7 +2,12 @@
 """The types of Swapstone, as `ARCHITECTURE.md` defines them. Imports no other package."""
 
 from swapstone.core.model.analysis import (
+    DECIDED,
     FAST_ONES,
+    MEDIAN_DIFFERS,
+    NO_NUMBERS,
+    SAME_CENTRE,
+    TAIL_DIFFERS,
     WITHOUT_DIRECTION,
     Analysis,
     CarryOver,
@@ -72,6 +77,7 @@ from swapstone.core.model.experiment import (
     shown_levels,
 )
 from swapstone.core.model.frozen_struct import FrozenStruct
+from swapstone.core.model.grouping import grouped, named_first
 from swapstone.core.model.image_difference import ImageDifference
 from swapstone.core.model.load import IDLE, USUAL_MEMORY_BYTES, Load, LoadGenerator, LoadIndicator, MachineNeeds
 from swapstone.core.model.memory_phases import MemorySeries, PhaseMemory
@@ -128,6 +134,7 @@ __all__ = [
     "CONSOLE",
     "CONTRAST_RULES",
     "CURRENT_RULES",
+    "DECIDED",
     "DID_OTHER_WORK",
     "DIRECTION_RULES",
     "EQUAL_EXTRA_RULES",
@@ -136,17 +143,21 @@ __all__ = [
     "FAST_ONES",
     "IDLE",
     "KILLED",
+    "MEDIAN_DIFFERS",
     "MOST_PROCESSORS",
     "NOT_BUILT",
     "NOW",
     "NO_CANDIDATE_BUILDS",
+    "NO_NUMBERS",
     "OTHER_WORK",
     "OWN_SUITE",
     "RANDOM_ORDER",
     "REFERENCE_SUITE",
     "REPORT_CORRECTION",
     "ROOT_FILES",
+    "SAME_CENTRE",
     "SESSION",
+    "TAIL_DIFFERS",
     "TAIL_RULES",
     "TIMED_OUT",
     "UNKNOWN_THREADS",
@@ -222,8 +233,10 @@ __all__ = [
     "environment_variable",
     "filled_text",
     "find_named",
+    "grouped",
     "layout_of",
     "merged",
+    "named_first",
     "percentile",
     "placeholders_in",
     "process_file",

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import enum
+import functools
 import statistics
 
 from swapstone.core.model.experiment import RunGroup, Variant, shown_levels
@@ -70,6 +71,11 @@ class FailureRates(RunGroup, frozen=True, kw_only=True):
     fails_more: str = ""
     unfit: tuple[str, ...] = ()
 
+    @property
+    def sides(self) -> dict[str, FailureCounts]:
+        """Return the counts by side, ``baseline`` and ``candidate``."""
+        return {"baseline": self.baseline_runs, "candidate": self.candidate_runs}
+
 
 class Verdict(enum.Enum):
     """The decision about candidate against baseline, on one metric."""
@@ -88,6 +94,22 @@ class Verdict(enum.Enum):
     DISTURBED = "disturbed"  # the machine did not give the work the processors that it needs
     INVALID = "invalid"
     UNAVAILABLE = "unavailable"
+
+
+NO_NUMBERS = (Verdict.DISTURBED, Verdict.INVALID, Verdict.UNAVAILABLE)
+"""The runs can't be compared: no effect is printed, drawn or averaged."""
+
+MEDIAN_DIFFERS = frozenset({Verdict.BETTER, Verdict.WORSE, Verdict.CHANGED})
+"""The median differs, and its sign is that of the verdict."""
+
+SAME_CENTRE = frozenset({Verdict.EQUIVALENT, Verdict.SAME_MEDIAN, Verdict.BELOW_MARGIN})
+"""The median is the same within the margin, and no tail is shown to differ."""
+
+TAIL_DIFFERS = frozenset({Verdict.WORSE_TAIL, Verdict.BETTER_TAIL})
+"""The median is the same or undecided, and the mean differs."""
+
+DECIDED = MEDIAN_DIFFERS | TAIL_DIFFERS | {Verdict.MIXED}
+"""A difference of the median or of the mean is shown."""
 
 
 class Presence(enum.Enum):
@@ -533,7 +555,7 @@ class Failure(FrozenStruct, frozen=True, kw_only=True):
     reason: str
 
 
-class Analysis(FrozenStruct, frozen=True, kw_only=True, rename={"time_series": "courses"}):
+class Analysis(FrozenStruct, frozen=True, kw_only=True, rename={"time_series": "courses"}, dict=True):
     """The result of an analysis of an experiment's runs.
 
     Attributes:
@@ -570,3 +592,8 @@ class Analysis(FrozenStruct, frozen=True, kw_only=True, rename={"time_series": "
     latencies: tuple[Latency, ...] = ()
     time_series: tuple[TimeSeries, ...] = ()
     failure_rates: tuple[FailureRates, ...] = ()
+
+    @functools.cached_property
+    def copies(self) -> frozenset[Variant]:
+        """Return the copies of the baseline: they test the measurement, and are no candidates."""
+        return frozenset(null.copy for null in self.nulls)

@@ -34,6 +34,7 @@ from swapstone.core.model import (
     Variant,
     Verdict,
     filled_text,
+    grouped,
 )
 from swapstone.core.model.safe_text import safe_json
 from swapstone.core.report import comparison_columns, formatting
@@ -43,7 +44,7 @@ from swapstone.core.report.printed_json import labelled, printed_json
 from swapstone.core.report.record_report import answer_of, described, sections_of
 from swapstone.core.report.tables import Datum, as_csv, comma_separated, item, plain
 from swapstone.core.report.topics import sentences
-from swapstone.core.report.variant_values import Side, grouped, sides, without_copies
+from swapstone.core.report.variant_values import Side, sides, without_copies
 
 ORIGIN = "swapstone"
 """The name of the system that submits results, in KCIDB."""

@@ -15,12 +15,11 @@ import statistics
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, TypeVar
 
-from swapstone.core.model import Analysis, Comparison, FrozenStruct, Variant, Verdict
+from swapstone.core.model import NO_NUMBERS, Analysis, Comparison, FrozenStruct, Variant, Verdict, grouped
 from swapstone.core.report import formatting
 from swapstone.core.report.tables import Field, Value
 from swapstone.core.report.topics.comparison_groups import shown_ratio, sign
-from swapstone.core.report.variant_values import Side, grouped, sides, without_copies
-from swapstone.core.report.verdict_groups import NO_NUMBERS
+from swapstone.core.report.variant_values import Side, sides, without_copies
 
 Row = TypeVar("Row")
 

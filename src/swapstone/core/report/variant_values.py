@@ -4,23 +4,14 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable
 from typing import TypeVar
 
-from swapstone.core.model import Analysis, Comparison, Metric, Variant
+from swapstone.core.model import NO_NUMBERS, Analysis, Comparison, Metric, Variant
 from swapstone.core.model.experiment import RunGroup
-from swapstone.core.report.verdict_groups import NO_NUMBERS
 
 Each = TypeVar("Each")
 Key = TypeVar("Key", bound=Hashable)
-
-
-def grouped(items: Iterable[Each], key: Callable[[Each], Key]) -> dict[Key, list[Each]]:
-    """Return the items by their key. Keys, and the items of one, are in the order of the items."""
-    found: dict[Key, list[Each]] = {}
-    for item in items:
-        found.setdefault(key(item), []).append(item)
-    return found
 
 
 class Side(RunGroup, frozen=True, kw_only=True):
@@ -53,14 +44,17 @@ def sides(
         wanted: which comparisons to read; without it, all.
         copies: whether copies of the baseline are variants, too.
     """
-    left_out = set() if copies else {null.copy for null in analysis.nulls}
     found: dict[tuple[str, str, str, str, Variant], Side] = {}
     for c in (
         each for each in analysis.comparisons if each.verdict not in NO_NUMBERS and (wanted is None or wanted(each))
     ):
         for variant, values in ((c.baseline, c.baseline_values), (c.candidate, c.candidate_values)):
             key = (c.suite, c.workload, c.load, c.metric.name, variant)
-            if variant not in left_out and values and (key not in found or len(found[key].values) < len(values)):
+            if (
+                (copies or variant not in analysis.copies)
+                and values
+                and (key not in found or len(found[key].values) < len(values))
+            ):
                 found[key] = Side(
                     suite=c.suite,
                     workload=c.workload,
@@ -75,12 +69,10 @@ def sides(
 
 def without_copies(analysis: Analysis) -> tuple[Comparison, ...]:
     """Return the comparisons without those of copies of the baseline, which test the measurement and no candidate."""
-    copies = {null.copy for null in analysis.nulls}
-    return tuple(c for c in analysis.comparisons if c.candidate not in copies)
+    return tuple(c for c in analysis.comparisons if c.candidate not in analysis.copies)
 
 
 def variants_of(analysis: Analysis, wanted: Callable[[Comparison], bool]) -> tuple[Variant, ...]:
     """Return the variants of the wanted comparisons, the baseline first, without copies of it."""
-    copies = {null.copy for null in analysis.nulls}
     found = dict.fromkeys(each for c in analysis.comparisons if wanted(c) for each in (c.baseline, c.candidate))
-    return tuple(each for each in found if each not in copies)
+    return tuple(each for each in found if each not in analysis.copies)

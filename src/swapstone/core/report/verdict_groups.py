@@ -1,31 +1,16 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Verdicts in groups: every place of a report that treats some verdicts alike takes the group from here."""
+"""The marks of verdicts, and the groups of verdicts that only reports have."""
 
 from __future__ import annotations
 
-from swapstone.core.model import Presence, Verdict
+from swapstone.core.model import MEDIAN_DIFFERS, NO_NUMBERS, TAIL_DIFFERS, Presence, Verdict
 from swapstone.core.report.document import Mark, Tone
 
-NO_NUMBERS = (Verdict.DISTURBED, Verdict.INVALID, Verdict.UNAVAILABLE)
-"""The runs can't be compared: no effect is printed, drawn or averaged."""
-
-MEDIAN_DIFFERS = frozenset({Verdict.BETTER, Verdict.WORSE, Verdict.CHANGED})
-"""The median differs, and its sign is that of the verdict."""
-
 DIFFERS = MEDIAN_DIFFERS | {Verdict.BELOW_MARGIN}
-"""The same, or exact values differ inside the margin."""
-
-SAME_CENTRE = frozenset({Verdict.EQUIVALENT, Verdict.SAME_MEDIAN, Verdict.BELOW_MARGIN})
-"""The median is the same within the margin, and no tail is shown to differ."""
-
-TAIL_DIFFERS = frozenset({Verdict.WORSE_TAIL, Verdict.BETTER_TAIL})
-"""The median is the same or undecided, and the mean differs."""
+"""The median differs, or exact values differ inside the margin."""
 
 MEDIAN_ONLY = frozenset({Verdict.SAME_MEDIAN, Verdict.MIXED}) | TAIL_DIFFERS
 """What an interval of the median shows does not hold for the mean."""
-
-DECIDED = MEDIAN_DIFFERS | TAIL_DIFFERS | {Verdict.MIXED}
-"""A difference of the median or of the mean is shown."""
 
 COUNTED = (
     ("worse", (Verdict.WORSE,)),

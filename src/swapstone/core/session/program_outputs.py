@@ -13,12 +13,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 import msgspec
 import numpy as np
 
-from swapstone.core.comparison.caveats import DIFFERENT
 from swapstone.core.comparison.outputs import HEADS, REMEDY, Agreement, agreement, agreement_text
-from swapstone.core.comparison.rows import shortened
 from swapstone.core.comparison.run_table import EXIT_STATUS, OK, Place, as_table
 from swapstone.core.model import (
     COMMAND,
+    DECIDED,
     DIRECTION_RULES,
     REFERENCE_SUITE,
     TAIL_RULES,
@@ -30,6 +29,8 @@ from swapstone.core.model import (
     Quantity,
     Variant,
     Verdict,
+    grouped,
+    named_first,
 )
 from swapstone.core.model.safe_text import safe
 from swapstone.core.plan import variants
@@ -221,7 +222,7 @@ def without_marks(view: RecordView, analysis: Analysis, *, mark_equal: bool = Fa
     kept: dict[str, None] = {}
 
     def undecided(row: Comparison) -> Comparison:
-        if row.verdict not in {*DIFFERENT, Verdict.BELOW_MARGIN}:
+        if row.verdict not in {*DECIDED, Verdict.BELOW_MARGIN}:
             return row
         old, new = (files.get(((row.suite, row.workload), each.label), {}) for each in (row.baseline, row.candidate))
         if row.candidate.copy is Copy.FIRST and not mark_equal:
@@ -245,18 +246,21 @@ def without_marks(view: RecordView, analysis: Analysis, *, mark_equal: bool = Fa
 
 def memory_notes(view: RecordView) -> tuple[str, ...]:
     """Return a sentence for each workload of an own program: which memory was resident at the end of its variants' warm-up runs."""
-    found: dict[str, list[str]] = {}
     shown = {each.label: each.shown_label for each in variants(view.experiment)}
     order = list(shown)
-    every = view.manifest.resident if view.manifest and view.experiment.own else ()
-    for each in sorted(every, key=lambda each: order.index(each.variant) if each.variant in order else len(order)):
-        if each.suite == REFERENCE_SUITE:
-            continue
-        sizes = f"{each.anonymous >> 10} KiB and {each.files >> 10} KiB"
-        found.setdefault(each.workload, []).append(f"{sizes} ({shown.get(each.variant, each.variant)})")
+    recorded = view.manifest.resident if view.manifest and view.experiment.own else ()
+    every = sorted(recorded, key=lambda each: order.index(each.variant) if each.variant in order else len(order))
+    found = grouped((each for each in every if each.suite != REFERENCE_SUITE), lambda each: each.workload)
+    sizes = {
+        name: [
+            f"{each.anonymous >> 10} KiB and {each.files >> 10} KiB ({shown.get(each.variant, each.variant)})"
+            for each in of
+        ]
+        for name, of in list(found.items())[:_NAMED]
+    }
     return tuple(
-        f"Memory at the end of {name}, anonymous and of files, in a run that is not measured: {shortened(sizes)}."
-        for name, sizes in list(found.items())[:_NAMED]
+        f"Memory at the end of {name}, anonymous and of files, in a run that is not measured: {named_first(texts)}."
+        for name, texts in sizes.items()
     )
 
 

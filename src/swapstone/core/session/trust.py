@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import cast
 
-from swapstone.core.model import COMMAND, CommandLine, Experiment, FactorLevels, LoadGenerator, RecordError
+from swapstone.core.model import COMMAND, CommandLine, Experiment, FactorLevels, LoadGenerator, RecordError, grouped
 from swapstone.core.model.safe_text import safe
 from swapstone.core.record import RecordView, foreign_reason, load
 from swapstone.core.session.option_table import given_of
@@ -88,10 +88,9 @@ def planned_commands(experiment: Experiment) -> tuple[str, ...]:
     own = experiment.own
     lines = [*_target_lines(experiment.target, experiment.modules, experiment.module_files)]
     if own is None:
-        names: dict[str, list[str]] = {}
-        for suite, name in experiment.workloads:
-            names.setdefault(suite, []).append(name)
-        lines += (f"run Swapstone's own workloads of {suite}: {', '.join(found)}" for suite, found in names.items())
+        suites = grouped(experiment.workloads, lambda each: each[0])
+        names = {suite: ", ".join(name for _, name in found) for suite, found in suites.items()}
+        lines += (f"run Swapstone's own workloads of {suite}: {found}" for suite, found in names.items())
     else:
         lines += _program_lines({name: getattr(own, name) for name in own.__struct_fields__})
     lines += _level_lines(experiment.applied_factors)

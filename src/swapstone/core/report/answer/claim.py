@@ -10,10 +10,9 @@ import math
 
 import msgspec
 
-from swapstone.core.model import Comparison, FrozenStruct, Quantity
+from swapstone.core.model import DECIDED, Comparison, FrozenStruct, Quantity
 from swapstone.core.report.answer.means import Mean, Standing
 from swapstone.core.report.document import Block, Item
-from swapstone.core.report.verdict_groups import DECIDED
 
 
 class Claim(FrozenStruct, frozen=True, kw_only=True):

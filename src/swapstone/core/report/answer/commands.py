@@ -8,11 +8,10 @@ import shlex
 from collections.abc import Sequence
 
 from swapstone.core.comparison.pairs import interval_pairs
-from swapstone.core.model import Comparison, Scale, Verdict
+from swapstone.core.model import MEDIAN_DIFFERS, Comparison, Scale, Verdict
 from swapstone.core.model.metric import TIMES
 from swapstone.core.plan import variants
 from swapstone.core.report.context import ReportContext
-from swapstone.core.report.verdict_groups import MEDIAN_DIFFERS
 
 _LONGER = 2.0
 _MOST_PAIRS = 200

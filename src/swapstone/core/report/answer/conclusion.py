@@ -16,15 +16,13 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from swapstone.core.model import Analysis, Comparison, Direction, Quantity, Verdict
+from swapstone.core.model import DECIDED, NO_NUMBERS, Analysis, Comparison, Direction, Quantity, Verdict, grouped
 from swapstone.core.report import formatting
 from swapstone.core.report.answer import limits, tails, wording
 from swapstone.core.report.answer.claim import Answer, Claim
 from swapstone.core.report.answer.means import PROCESSOR_TIMES, Standing, name_of, places_of
 from swapstone.core.report.answer.outcome import is_worse
 from swapstone.core.report.context import ReportContext
-from swapstone.core.report.variant_values import grouped
-from swapstone.core.report.verdict_groups import DECIDED, NO_NUMBERS
 
 _MOST_CANDIDATES = 3
 _MOST_BESIDE = 2

@@ -9,14 +9,14 @@ from collections.abc import Sequence
 
 import msgspec
 
-from swapstone.core.model import Comparison, Scale
+from swapstone.core.model import DECIDED, NO_NUMBERS, TAIL_DIFFERS, Comparison, Scale
 from swapstone.core.report import formatting
 from swapstone.core.report.answer import tails
 from swapstone.core.report.answer.limits import row_name
 from swapstone.core.report.answer.means import Mean, Place, name_of
 from swapstone.core.report.document import Block, Cell, Column, ForestPlot, ForestRow, Paragraph, Table
 from swapstone.core.report.tables import Field, short_table
-from swapstone.core.report.verdict_groups import COUNTED, DECIDED, NO_NUMBERS, TAIL_DIFFERS, VERDICT_MARKS
+from swapstone.core.report.verdict_groups import COUNTED, VERDICT_MARKS
 
 MOST_ROWS = 8
 ROWS_TITLE = "The rows to read first, the worst at the top"

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from swapstone.core.model import (
     FAST_ONES,
+    NO_NUMBERS,
     OWN_SUITE,
     Analysis,
     CaveatKind,
@@ -14,6 +15,8 @@ from swapstone.core.model import (
     FailureCounts,
     FailureRates,
     Verdict,
+    grouped,
+    named_first,
 )
 from swapstone.core.model.number_text import share_with_interval
 from swapstone.core.report import formatting
@@ -21,10 +24,7 @@ from swapstone.core.report.answer import tails
 from swapstone.core.report.answer.means import IDLE, Place, have_numbers, name_of, prose_name
 from swapstone.core.report.answer.wording import listed
 from swapstone.core.report.document import Item, Tone
-from swapstone.core.report.variant_values import grouped
-from swapstone.core.report.verdict_groups import NO_NUMBERS
 
-_MOST_NAMES = 4
 _FAILS = tuple(
     f"{side} fails {words}in " for side in ("baseline", "candidate") for words in ("", "significantly more often: ")
 )
@@ -106,12 +106,6 @@ def undecided(rows: Sequence[Comparison]) -> Iterator[Item]:
         yield Item(f"{text}.")
 
 
-def named_first(texts: Sequence[str]) -> str:
-    """Return the first texts as a list, and the number of the others."""
-    more = f" and {len(texts) - _MOST_NAMES} more" if len(texts) > _MOST_NAMES else ""
-    return ", ".join(texts[:_MOST_NAMES]) + more
-
-
 def row_name(row: Comparison, rows: Sequence[Comparison]) -> str:
     """Return a row's name among others: its workload, and what else distinguishes it from them."""
     parts = [formatting.safe(row.workload)]
@@ -183,17 +177,11 @@ _MOST_ITEMS = 3
 
 def shown(analysis: Analysis) -> tuple[FailureRates, ...]:
     """Return the rates of comparisons in which a run failed or was refused, without copies of the baseline."""
-    copies = {null.copy for null in analysis.nulls}
     return tuple(
         each
         for each in analysis.failure_rates
-        if each.candidate not in copies and any(side.failed or side.refused for side in sides(each).values())
+        if each.candidate not in analysis.copies and any(side.failed or side.refused for side in each.sides.values())
     )
-
-
-def sides(each: FailureRates) -> dict[str, FailureCounts]:
-    """Return the counts by side, ``baseline`` and ``candidate``."""
-    return {"baseline": each.baseline_runs, "candidate": each.candidate_runs}
 
 
 def sentence(analysis: Analysis) -> str:
@@ -202,11 +190,11 @@ def sentence(analysis: Analysis) -> str:
     Comparisons with a side that never succeeds are left out: its reason is in the answer.
     """
     found = [
-        each for each in shown(analysis) if each.unfit and all(side.failed < side.runs for side in sides(each).values())
+        each for each in shown(analysis) if each.unfit and all(side.failed < side.runs for side in each.sides.values())
     ]
     if not found:
         return ""
-    first = max(found, key=lambda each: (bool(each.fails_more), sides(each)[each.unfit[0]].share))
+    first = max(found, key=lambda each: (bool(each.fails_more), each.sides[each.unfit[0]].share))
     pairs = (first.baseline, first.baseline_runs), (first.candidate, first.candidate_runs)
     (who, own), (other, against) = pairs if (first.fails_more or first.unfit[0]) == "baseline" else pairs[::-1]
     text = f"{prose_name(who)} fails in {share(own)} of its runs{_of(first, analysis)}, {prose_name(other)} in {share(against)}"
@@ -228,7 +216,7 @@ def kinds(counts: FailureCounts) -> str:
 
 def items(analysis: Analysis) -> Iterator[Item]:
     """Yield the rates of comparisons that are judged although runs failed."""
-    found = [each for each in shown(analysis) if not each.unfit and any(side.failed for side in sides(each).values())]
+    found = [each for each in shown(analysis) if not each.unfit and any(side.failed for side in each.sides.values())]
     for each in found[:_MOST_ITEMS]:
         before, after = each.baseline_runs, each.candidate_runs
         yield Item(

@@ -14,8 +14,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from swapstone.core.model import (
+    MEDIAN_DIFFERS,
+    NO_NUMBERS,
     OWN_SUITE,
     REFERENCE_SUITE,
+    TAIL_DIFFERS,
     WITHOUT_DIRECTION,
     Analysis,
     Comparison,
@@ -28,12 +31,12 @@ from swapstone.core.model import (
     Scale,
     Variant,
     Verdict,
+    grouped,
 )
 from swapstone.core.model.metric import TIMES
 from swapstone.core.model.parts import provided
 from swapstone.core.report import formatting
-from swapstone.core.report.variant_values import grouped, without_copies
-from swapstone.core.report.verdict_groups import MEDIAN_DIFFERS, NO_NUMBERS, TAIL_DIFFERS
+from swapstone.core.report.variant_values import without_copies
 
 PROCESSOR_TIMES = frozenset({"cpu", "tree_cpu", "cpu_per_request"})
 """Metrics of processor time. They decide beside the time or rate to read first."""

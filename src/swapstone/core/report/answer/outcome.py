@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from swapstone.core.model import (
     NO_CANDIDATE_BUILDS,
+    NO_NUMBERS,
     NOT_BUILT,
     OTHER_WORK,
     Analysis,
@@ -23,12 +24,11 @@ from swapstone.core.model import (
     Quantity,
     Scale,
     Verdict,
+    grouped,
 )
 from swapstone.core.report import formatting
 from swapstone.core.report.answer.limits import share, shown
 from swapstone.core.report.answer.means import bounds_of, have_numbers, places_of
-from swapstone.core.report.variant_values import grouped
-from swapstone.core.report.verdict_groups import NO_NUMBERS
 from swapstone.exit_status import ExitStatus, Finding
 
 _MOST_ROWS = 5

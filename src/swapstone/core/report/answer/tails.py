@@ -7,10 +7,10 @@ import math
 from collections.abc import Sequence
 from typing import Literal
 
-from swapstone.core.model import Comparison, Direction, Quantity, Scale, Verdict
+from swapstone.core.model import NO_NUMBERS, TAIL_DIFFERS, Comparison, Direction, Quantity, Scale, Verdict
 from swapstone.core.report import formatting
 from swapstone.core.report.answer import wording
-from swapstone.core.report.verdict_groups import MEDIAN_ONLY, NO_NUMBERS, TAIL_DIFFERS
+from swapstone.core.report.verdict_groups import MEDIAN_ONLY
 
 SLOW_MODE = 0.05
 """The share of slow runs that an equivalent row excludes."""

@@ -5,7 +5,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from swapstone.core.model import Analysis, Comparison, Direction, Metric, Scale, Verdict
+from swapstone.core.model import (
+    DECIDED,
+    MEDIAN_DIFFERS,
+    NO_NUMBERS,
+    SAME_CENTRE,
+    Analysis,
+    Comparison,
+    Direction,
+    Metric,
+    Scale,
+    Verdict,
+    grouped,
+)
 from swapstone.core.model.metric import TIMES
 from swapstone.core.report import formatting
 from swapstone.core.report.answer import figures, limits, tails, wording
@@ -26,8 +38,6 @@ from swapstone.core.report.context import ReportContext
 from swapstone.core.report.document import Block, Item
 from swapstone.core.report.topics import measurements
 from swapstone.core.report.topics.factorial_tables import is_crossed
-from swapstone.core.report.variant_values import grouped
-from swapstone.core.report.verdict_groups import DECIDED, MEDIAN_DIFFERS, NO_NUMBERS, SAME_CENTRE
 
 P99 = "latency_p99"
 _LARGE = 1.5

@@ -10,13 +10,24 @@ import enum
 import math
 from collections.abc import Iterable
 
-from swapstone.core.model import Analysis, Comparison, FrozenStruct, Metric, Quantity, Scale, Variant
+from swapstone.core.model import (
+    MEDIAN_DIFFERS,
+    NO_NUMBERS,
+    SAME_CENTRE,
+    Analysis,
+    Comparison,
+    FrozenStruct,
+    Metric,
+    Quantity,
+    Scale,
+    Variant,
+    grouped,
+)
 from swapstone.core.model.references import beside
 from swapstone.core.report import formatting
 from swapstone.core.report.answer.means import time_rows
 from swapstone.core.report.context import ReportContext
-from swapstone.core.report.variant_values import grouped, without_copies
-from swapstone.core.report.verdict_groups import MEDIAN_DIFFERS, NO_NUMBERS, SAME_CENTRE
+from swapstone.core.report.variant_values import without_copies
 
 SAME_SIZE = 1.1
 """Two figures are of the same size if neither is larger than the other by more than this factor."""

@@ -10,7 +10,18 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
-from swapstone.core.model import WITHOUT_DIRECTION, Analysis, Comparison, Metric, RunSummary, Scale, Verdict
+from swapstone.core.model import (
+    NO_NUMBERS,
+    TAIL_DIFFERS,
+    WITHOUT_DIRECTION,
+    Analysis,
+    Comparison,
+    Metric,
+    RunSummary,
+    Scale,
+    Verdict,
+    grouped,
+)
 from swapstone.core.model.metric import TIMES
 from swapstone.core.report import formatting
 from swapstone.core.report.answer import figures, tails
@@ -46,8 +57,7 @@ from swapstone.core.report.topics.comparison_groups import (
 )
 from swapstone.core.report.topics.factorial_tables import is_crossed
 from swapstone.core.report.topics.topic import Topic
-from swapstone.core.report.variant_values import grouped
-from swapstone.core.report.verdict_groups import NO_NUMBERS, TAIL_DIFFERS, VERDICT_MARKS
+from swapstone.core.report.verdict_groups import VERDICT_MARKS
 
 _AGREEMENT_TONES: dict[Agreement | None, Tone] = {Agreement.AGREES: Tone.GOOD, Agreement.DISAGREES: Tone.BAD}
 

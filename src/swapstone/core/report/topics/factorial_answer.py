@@ -19,10 +19,12 @@ from swapstone.core.model import (
     Quantity,
     Scale,
     Verdict,
+    grouped,
+    named_first,
 )
 from swapstone.core.model.metric import TIMES
 from swapstone.core.report import formatting
-from swapstone.core.report.answer import figures, limits, wording
+from swapstone.core.report.answer import figures, wording
 from swapstone.core.report.answer.claim import Answer, Claim
 from swapstone.core.report.answer.conclusion import counts, group_text
 from swapstone.core.report.answer.means import (
@@ -41,7 +43,6 @@ from swapstone.core.report.document import Block, Cell, Item
 from swapstone.core.report.tables import Field, short_table
 from swapstone.core.report.topics.comparison_answer import P99, changed, claims_of, ratio_answer
 from swapstone.core.report.topics.factorial_tables import is_crossed, pair, present_interactions, size
-from swapstone.core.report.variant_values import grouped
 
 _MOST_NAMED = 4
 
@@ -282,7 +283,7 @@ def undecided(analysis: Analysis) -> Iterator[Item]:
     """Yield the undecided interactions with the smallest that would be detected."""
     if found := [each for each in analysis.interactions if each.preferred and each.presence is Presence.UNDECIDED]:
         known = filter(formatting.smallest, found)
-        named = limits.named_first(
+        named = named_first(
             [f"{formatting.safe(each.workload) or 'index'} {formatting.smallest(each)}" for each in known]
         )
         smallest = f"; smallest detectable: {named}" if named else ""

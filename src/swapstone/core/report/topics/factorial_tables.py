@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Generic, TypeVar
 
 from swapstone.core.model import (
+    NO_NUMBERS,
     Analysis,
     Comparison,
     Direction,
@@ -26,11 +27,11 @@ from swapstone.core.model import (
     Quantity,
     Scale,
     Variant,
+    grouped,
 )
 from swapstone.core.report import formatting
 from swapstone.core.report.answer.means import time_rows
-from swapstone.core.report.variant_values import grouped, without_copies
-from swapstone.core.report.verdict_groups import NO_NUMBERS
+from swapstone.core.report.variant_values import without_copies
 
 Found = TypeVar("Found")
 Key = TypeVar("Key")

@@ -5,16 +5,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from swapstone.core.model import Analysis, FailureCounts, FailureRates, Status, Variant
+from swapstone.core.model import Analysis, FailureCounts, FailureRates, Status, Variant, grouped, named_first
 from swapstone.core.report import formatting
-from swapstone.core.report.answer.limits import named_first, share, shown
+from swapstone.core.report.answer.limits import share, shown
 from swapstone.core.report.context import ReportContext
 from swapstone.core.report.document import BulletList, Facts, Item, Paragraph, Section
 from swapstone.core.report.tables import Field, section_of
 from swapstone.core.report.topics import sentences
 from swapstone.core.report.topics.factorial_tables import is_crossed
 from swapstone.core.report.topics.topic import Topic
-from swapstone.core.report.variant_values import grouped
 
 
 def _section(

@@ -5,15 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from swapstone.core.model import REFERENCE_SUITE, Analysis, Comparison, Quantity
+from swapstone.core.model import NO_NUMBERS, REFERENCE_SUITE, Analysis, Comparison, Quantity, grouped
 from swapstone.core.report import formatting
 from swapstone.core.report.answer.claim import Answer, Claim
 from swapstone.core.report.answer.means import Place, phrase_of, places_of
 from swapstone.core.report.context import ReportContext
 from swapstone.core.report.document import Block, Cell, Column, Paragraph, Section, Table
 from swapstone.core.report.tables import Field, data_of
-from swapstone.core.report.variant_values import grouped
-from swapstone.core.report.verdict_groups import NO_NUMBERS
 
 _SIDE = ("mean", "p90", "maximum")
 

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from swapstone.core.model import (
+    NO_NUMBERS,
     REPORT_CORRECTION,
     WITHOUT_DIRECTION,
     Analysis,
@@ -22,7 +23,6 @@ from swapstone.core.model import (
 from swapstone.core.report import formatting
 from swapstone.core.report.context import ReportContext
 from swapstone.core.report.topics.comparison_groups import SAME_SIZE, Agreement, ComparisonGroup, Row
-from swapstone.core.report.verdict_groups import NO_NUMBERS
 
 _METRIC_NAMES = {"cpu": "CPU time", "wall": "elapsed time"}
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from swapstone.core.model import Analysis, Quantity
+from swapstone.core.model import Analysis, Quantity, grouped
 from swapstone.core.report import formatting, svg
 from swapstone.core.report.answer.means import Mean, Place, mean_of, places_of
 from swapstone.core.report.context import ReportContext
 from swapstone.core.report.document import Drawing, Section
 from swapstone.core.report.plot import Panel, Point, Scale, Series, plot, ratio_label
 from swapstone.core.report.topics.topic import Topic, nothing
-from swapstone.core.report.variant_values import grouped
 
 NAME = "trade-off"
 _MOST = 12

@@ -8,9 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from swapstone.core.model import FrozenStruct
+from swapstone.core.model import FrozenStruct, grouped
 from swapstone.core.model.profile import OWN_OBJECT, Frame
-from swapstone.core.report.variant_values import grouped
 from swapstone.parts.explain.model.explanation import LISTED_FUNCTIONS, Count
 
 _SAME: Mapping[str, str] = {

@@ -20,9 +20,8 @@ from elftools.elf.relocation import RelocationSection
 from elftools.elf.sections import NoteSection
 
 from swapstone.core.factors.elf_file import MOST_UNPACKED_BYTES, DamagedElfError, content_of, open_elf, symbols_of
-from swapstone.core.model import UserError
+from swapstone.core.model import UserError, grouped
 from swapstone.core.model.directories import cache_dir, write_whole
-from swapstone.core.report.variant_values import grouped
 
 _MAGIC = b"!<arch>\n"
 _METHOD = b"swapstone-archive 1"  # changes with what `matches` finds

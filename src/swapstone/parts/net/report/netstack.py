@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from swapstone.core.model import Analysis, Comparison, Variant, Verdict
+from swapstone.core.model import NO_NUMBERS, SAME_CENTRE, Analysis, Comparison, Variant, Verdict
 from swapstone.core.model.references import references
 from swapstone.core.report import formatting
 from swapstone.core.report.answer import limits, tails
@@ -22,7 +22,7 @@ from swapstone.core.report.tables import Field, section_of, short_table
 from swapstone.core.report.topics.comparison_groups import sign
 from swapstone.core.report.topics.topic import Topic
 from swapstone.core.report.variant_values import sides, without_copies
-from swapstone.core.report.verdict_groups import DIFFERS, NO_NUMBERS, SAME_CENTRE, VERDICT_MARKS
+from swapstone.core.report.verdict_groups import DIFFERS, VERDICT_MARKS
 
 CLIENT, _SERVER = "counts-client-", "counts-"
 """How the names of workloads begin whose client, or whose server, is counted."""

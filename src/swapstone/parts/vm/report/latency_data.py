@@ -7,12 +7,10 @@ import re
 import statistics
 from collections.abc import Iterable
 
-from swapstone.core.model import Analysis, FrozenStruct, Latency, Variant
+from swapstone.core.model import NO_NUMBERS, Analysis, FrozenStruct, Latency, Variant, grouped
 from swapstone.core.report import formatting
 from swapstone.core.report.context import ReportContext
 from swapstone.core.report.ratios import Ratio
-from swapstone.core.report.variant_values import grouped
-from swapstone.core.report.verdict_groups import NO_NUMBERS
 
 STUDY = "preempt-rt"
 """The published study of latencies."""

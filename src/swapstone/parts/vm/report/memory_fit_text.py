@@ -6,9 +6,9 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Sequence
 
+from swapstone.core.model import grouped
 from swapstone.core.model.number_text import size_text
 from swapstone.core.model.safe_text import safe
-from swapstone.core.report.variant_values import grouped
 from swapstone.parts.vm.model.memory_fit import MemoryFit, VariantMemory
 
 HEAD = ("variant", "survived", "failed", "peak RSS", "runs", "how it failed")
