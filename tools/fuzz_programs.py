@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 
@@ -39,7 +40,6 @@ from swapstone.parts.explain.instruments import (
     heap,
     instructions,
     pages,
-    path_tree,
     perf,
     perf_script,
     plugin_file,
@@ -177,16 +177,16 @@ def _machine_row(kind: type[CountedRow] | type[TracedRow]) -> Callable[[bytes], 
 
 
 def _call_paths(data: bytes) -> object:
-    """Return the tree of valid call paths; every page is a function."""
+    """Return the profile of valid call paths; every page is a function."""
 
     def name_at(address: int) -> tuple[FunctionKey, bool]:
         kernel = address >> 63
         return (f"f{address >> 12:x}", "", KERNEL_CODE if kernel else PROGRAM), False
 
     found = call_paths.decode_paths(data)
-    tree = path_tree.tree_of(found, lambda _: name_at, most=2)
-    assert tree.total == found.instructions - found.lost
-    return tree, folded(tree.profile(1.0)), found.left
+    profile = call_paths.call_profile(found, lambda _: name_at, 1.0, most=2)
+    assert math.isclose(profile.total, found.instructions - found.lost)
+    return profile, folded(profile), found.left
 
 
 def _kallsyms(data: bytes) -> object:

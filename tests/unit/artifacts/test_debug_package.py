@@ -14,7 +14,6 @@ import pytest
 
 from swapstone.parts.build.artifacts.packages import Lock, Package, package_file, read_lock
 from swapstone.parts.explain.instruments.code_files import CodeFile, read_code
-from swapstone.parts.explain.instruments.counted_runs import by_function
 from swapstone.parts.explain.instruments.debug_files import DebugFiles
 from swapstone.parts.explain.instruments.function_names import KernelSymbols, names_of
 from swapstone.parts.explain.instruments.plugin_file import Block
@@ -98,8 +97,11 @@ def test_instructions_are_counted_by_these_names(archive: Archive, locked: list[
     at = inner - start
     blocks = [Block(base + inner, code[at : at + 3], b"\x01\x02", (5, 4)), Block(base + start, code, b"", ())]
     blocks.append(Block(base + start + 1, code[1:], b"", ()))
-    found = by_function(blocks, names_of(blocks, [file], KernelSymbols([]), 1 << 63, table=symbols.table))
-    assert found == {("inner", "libc.so.6", "C library"): (9, 5)}
+    name_at = names_of(blocks, [file], KernelSymbols([]), 1 << 63, table=symbols.table)(blocks[0])
+    assert [name_at(each) for each in blocks[0].addresses] == [
+        (("inner", "libc.so.6", "C library"), True),
+        (("inner", "libc.so.6", "C library"), False),
+    ]
 
 
 @pytest.mark.slow

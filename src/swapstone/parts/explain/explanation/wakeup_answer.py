@@ -18,7 +18,6 @@ from swapstone.parts.explain.model.wakeup_paths import (
     WOKEN,
     TracedRow,
     WakeupPath,
-    profile_of,
 )
 
 MOST_LOCKS = 6
@@ -56,7 +55,7 @@ def explain_wakeups(found: TracedRow) -> Explanation:
 
 def traced_difference(found: TracedRow) -> ProfileDifference:
     """Return the difference of both paths by function."""
-    return difference(*map(profile_of, found.sides))
+    return difference(*found.profiles)
 
 
 def delay(side: WakeupPath) -> str:

@@ -15,16 +15,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from swapstone.core.model import UnavailableError
+from swapstone.core.model.profile import KERNEL, NAMELESS, Frame, Profile
 from swapstone.parts.explain.instruments.function_names import KernelSymbols
 from swapstone.parts.explain.instruments.instruction_kinds import Kind, Processor, kinds_of
 from swapstone.parts.explain.instruments.wakeup_trace import WakeupTrace
-from swapstone.parts.explain.model.wakeup_paths import (
-    MOST_DEPTH,
-    MOST_FUNCTIONS,
-    DisabledSection,
-    PathFunction,
-    WakeupPath,
-)
+from swapstone.parts.explain.model.wakeup_paths import MOST_DEPTH, DisabledSection, WakeupPath
 
 Name = tuple[str, str]
 """A function and its module; the module is empty for the kernel itself."""
@@ -46,11 +41,8 @@ _LOCKS = re.compile(
 _SLACK, _SLACK_SHARE = 300, 1000
 """Tolerance of the position of the expiry, in instructions, plus a part of the latency: the kernel calibrates its clocks."""
 _SLACK_WITHOUT_CLOCK = 5000
-_NEVER = 1 << 62
 _FAR = 5000
 """The clock is read at most so many instructions before the program counts the latency."""
-_LEAST_SHARE = 5000
-"""Functions with less than this part of the instructions are added to their callers."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -207,41 +199,16 @@ def _waking(events: _Events, most: int) -> int | None:
     return wakings[-1] if wakings else None
 
 
-class _Node:
-    """A function below its caller.
-
-    Attributes:
-        own: instructions in it.
-        total: with those of the functions below it.
-        first: the step in which it, or one below it, was first executed on the path.
-        below: what it called.
-        handler: whether it handles an interrupt.
-    """
-
-    def __init__(self) -> None:
-        self.own = self.total = 0
-        self.handler = False
-        self.first = _NEVER
-        self.below: dict[Name, _Node] = collections.defaultdict(_Node)
-
-    def in_order(self) -> list[tuple[Name, _Node]]:
-        """Return what it called on the path, in the order of the first execution."""
-        return sorted(((name, node) for name, node in self.below.items() if node.total), key=lambda pair: pair[1].first)
-
-
 class _Frame(NamedTuple):
     """A function that was called.
 
     Attributes:
         name: of the function.
-        node, caller: its node, and that of its caller.
         returns_to: an address; -1 for a handler of an interrupt, and where it is not known.
         interrupted: of a handler: the last block before it, and whether all of that was executed.
     """
 
     name: Name
-    node: _Node
-    caller: _Node
     returns_to: int
     interrupted: tuple[_Code, bool] | None = None
 
@@ -249,9 +216,13 @@ class _Frame(NamedTuple):
 class _Stack:
     """The functions that are executed, as far as their calls were seen."""
 
-    def __init__(self, root: _Node) -> None:
-        self._root = root
+    def __init__(self) -> None:
         self.frames: list[_Frame] = []
+
+    def path(self) -> tuple[Name, ...]:
+        """Return the functions from the last handler of an interrupt on, which nothing called."""
+        first = next((at for at, one in reversed([*enumerate(self.frames)]) if one.interrupted is not None), 0)
+        return tuple(one.name for one in self.frames[first:])
 
     def restart(self, name: Name) -> None:
         """Forget all callers."""
@@ -262,15 +233,11 @@ class _Stack:
         """Enter a function that was called, or a handler of an interrupt."""
         if len(self.frames) >= MOST_DEPTH:
             self.frames = []
-        caller = self.frames[-1].node if self.frames else self._root
-        node = caller.below[name]
-        node.handler |= interrupted is not None
-        self.frames.append(_Frame(name, node, caller, returns_to, interrupted))
+        self.frames.append(_Frame(name, returns_to, interrupted))
 
     def replace(self, name: Name) -> None:
         """Continue in another function with the same callers, as after a tail call."""
-        last = self.frames.pop()
-        self.frames.append(last._replace(name=name, node=last.caller.below[name]))
+        self.frames[-1] = self.frames[-1]._replace(name=name)
 
     def leave(self, address: int) -> bool:
         """Return to an address; return whether a caller has it."""
@@ -361,8 +328,8 @@ def find_path(
     """
     events = _Events(_codes(trace, kernel, kernel_start, processor), trace.steps)
     milestones = _milestones(events, latency_us, ns_per_instruction)
-    root, interrupts = _Node(), _Interrupts()
-    stack = _Stack(root)
+    stack, interrupts = _Stack(), _Interrupts()
+    executions = collections.Counter[tuple[Name, ...]]()
     ended_by, disabled = ("", ""), None
     locks: collections.Counter[str] = collections.Counter()
     before, was_whole = None, True
@@ -386,19 +353,22 @@ def find_path(
             ended_by = _ended_by([frame.name[0] for frame in stack.frames])
         counted = min(position, milestones.expiry) - max(position - executed, 0)
         if counted > 0:
-            node = stack.frames[-1].node
-            node.own, node.first = node.own + counted, min(node.first, at)
+            executions[stack.path()] += counted
             if code.is_start and _LOCKS.fullmatch(code.name[0]):
                 locks[code.name[0]] += 1
         before, was_whole = code, executed >= len(code.kinds)
+    weights = {
+        tuple(Frame(symbol=name or NAMELESS, object=module or KERNEL) for name, module in path): float(count)
+        for path, count in executions.items()
+    }
     return WakeupPath(
         **side,
+        profile=Profile.of(weights, kind="instructions", unit="1", operations=1.0),
         latency_ns=latency_us * 1000,
         cycle=trace.cycle,
         cycles=trace.marks,
         instructions=milestones.expiry,
         phases=(milestones.expiry - entry, entry - wakes, wakes - schedules, schedules),
-        functions=_functions(root, milestones.expiry // _LEAST_SHARE),
         ended_by=ended_by,
         switches=milestones.switches,
         disabled=disabled,
@@ -419,31 +389,3 @@ def _ended_by(names: Sequence[str]) -> tuple[str, str]:
     last = len(names) - 1
     at = next((at for at in range(last, 0, -1) if not _SCHEDULERS.fullmatch(names[at - 1])), 0)
     return names[at], names[at - 1] if at else ""
-
-
-def _functions(root: _Node, least: int) -> tuple[PathFunction, ...]:
-    """Return the functions below a root, each below its caller; those with at most `least` instructions are added to their callers."""
-    _sum_up(root)
-    found: list[PathFunction] = []
-    waiting = [(name, node, 0) for name, node in reversed(root.in_order())]
-    while waiting:
-        (name, module), node, depth = waiting.pop()
-        below = [pair for pair in node.in_order() if pair[1].total > least]
-        own = node.total - sum(each.total for _, each in below)
-        found.append(
-            PathFunction(name=name, module=module, depth=depth, own=own, total=node.total, handler=node.handler)
-        )
-        waiting += [(name, each, depth + 1) for name, each in reversed(below)]
-    if len(found) > MOST_FUNCTIONS and least < root.total:
-        return _functions(root, 2 * least + 1)
-    return tuple(found)
-
-
-def _sum_up(root: _Node) -> None:
-    """Compute totals and first steps of all nodes; without recursion, which Python limits."""
-    order = [root]
-    for node in order:
-        order += node.below.values()
-    for node in reversed(order):
-        node.total = node.own + sum(each.total for each in node.below.values())
-        node.first = min([node.first, *(each.first for each in node.below.values())])

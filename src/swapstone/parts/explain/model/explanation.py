@@ -4,11 +4,36 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Self
+
+import msgspec
 
 from swapstone.core.model.experiment import RunGroup
 from swapstone.core.model.frozen_struct import FrozenStruct, NonNegative, Number, PositiveInteger
 from swapstone.core.model.profile import KERNEL, OWN_OBJECT, Frame, Profile, Samples
 from swapstone.parts.explain.model.wait_causes import EndedWaits, ProcessorTaken
+
+MOST_RUNS = 1000
+"""Evidence with more runs of a profile is not read."""
+MOST_FRAMES, MOST_STACKS, MOST_DEPTH = 100_000, 200_000, 300
+"""Nor evidence with more functions or stacks, or with deeper ones, of which graphs would be drawn for very long."""
+
+
+def profile_problem(profile: Profile) -> str:
+    """Return why a stored profile can't be computed with; empty if it can: its stacks and runs are of its frames and stacks."""
+    consistent = (
+        profile.operations > 0
+        and len(profile.runs) <= MOST_RUNS
+        and len(profile.frames) <= MOST_FRAMES
+        and len(profile.stacks) <= MOST_STACKS
+        and all(len(stack.frames) <= MOST_DEPTH and stack.weight >= 0 for stack in profile.stacks)
+        and all(0 <= frame < len(profile.frames) for stack in profile.stacks for frame in stack.frames)
+        and all(
+            0 <= stack < len(profile.stacks) and weight >= 0 for run in profile.runs for stack, weight in run.weights
+        )
+    )
+    return "" if consistent else "a profile contradicts itself, or is too large"
+
 
 LISTED_FUNCTIONS = 40
 """Counts of calls and instructions have the most frequent functions of a variant; one that is not among as many was called at most as often
@@ -151,6 +176,35 @@ class RowKey(RunGroup, frozen=True, kw_only=True):
     candidate: str
 
 
+class TracedSide(FrozenStruct, frozen=True, kw_only=True):
+    """One variant's run under the emulator's plugin.
+
+    Attributes:
+        variant, trial, run: the trial that was traced, and the identity of its run.
+        output: digest of its output.
+        instructions: that were counted.
+        lost: of these, without an address.
+        profile: the others by call stack; None only where it is left out.
+    """
+
+    variant: str
+    trial: str
+    run: str
+    output: str
+    instructions: NonNegative
+    lost: NonNegative = 0
+    profile: Profile | None = None
+
+    def problem(self) -> str:
+        """Return why the numbers contradict each other; empty if they don't."""
+        if self.profile is None:
+            return f"{self.variant} has no profile"
+        summed = self.profile.total + self.lost == self.instructions
+        return profile_problem(self.profile) or (
+            "" if summed else f"the functions of {self.variant} don't sum to its instructions"
+        )
+
+
 class MachineEvidence(FrozenStruct, frozen=True, kw_only=True):
     """What the emulator's plugin observed of a row on the exact clock.
 
@@ -160,7 +214,9 @@ class MachineEvidence(FrozenStruct, frozen=True, kw_only=True):
         swapstone, created: the version that wrote it, and the time.
         emulator: its version and digest.
         place: the row.
+        sides: baseline, then candidate.
         ns_per_instruction: guest time of an instruction on the machine's clock.
+        no_paths: why functions have no callers; empty if they have.
     """
 
     record: str
@@ -169,23 +225,25 @@ class MachineEvidence(FrozenStruct, frozen=True, kw_only=True):
     created: str
     emulator: str
     place: RowKey
+    sides: tuple[TracedSide, TracedSide]
     ns_per_instruction: PositiveInteger = 1
+    no_paths: str = ""
 
+    @property
+    def profiles(self) -> tuple[Profile, Profile]:
+        """Return the instructions of both sides by call stack."""
+        none = Profile.of({}, kind="instructions", unit="1", operations=1.0)
+        return self.sides[0].profile or none, self.sides[1].profile or none
 
-class TracedSide(FrozenStruct, frozen=True, kw_only=True):
-    """One side of such evidence.
+    def problem(self) -> str:
+        """Return why the numbers contradict each other; empty if they don't."""
+        return next(filter(None, (side.problem() for side in self.sides)), "")
 
-    Attributes:
-        variant, trial, run: the trial that was traced, and the identity of its run.
-        output: digest of its output.
-        instructions: that were counted.
-    """
-
-    variant: str
-    trial: str
-    run: str
-    output: str
-    instructions: NonNegative
+    def without_profiles(self) -> Self:
+        """Return the same without profiles, which are in files of their own."""
+        return msgspec.structs.replace(
+            self, sides=tuple(msgspec.structs.replace(each, profile=None) for each in self.sides)
+        )
 
 
 class Reference(FrozenStruct, frozen=True, kw_only=True):

@@ -177,13 +177,13 @@ def title(place: RowKey) -> str:
 
 
 def to_json(explanation: Explanation, evidence: Evidence) -> str:
-    """Return the explanation and what was observed as JSON. Profiles and call paths are in separate files."""
+    """Return the explanation and what was observed as JSON. Profiles are in separate files."""
     measured = counted = traced = None
     if isinstance(evidence, RowMeasurements):
         runs = tuple(msgspec.structs.replace(run, profile=None, elapsed=None) for run in evidence.runs)
         measured = msgspec.structs.replace(evidence, runs=runs)
     elif isinstance(evidence, CountedRow):
-        counted = msgspec.structs.replace(evidence, paths=None)
+        counted = evidence.without_profiles()
     else:
-        traced = evidence
+        traced = evidence.without_profiles()
     return printed_json("explanation", explanation=explanation, measured=measured, counted=counted, traced=traced)
