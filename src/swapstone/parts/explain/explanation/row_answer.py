@@ -33,7 +33,7 @@ from swapstone.parts.explain.explanation.surroundings import (
     processor_limits,
     surrounding_lines,
 )
-from swapstone.parts.explain.explanation.time_split import TimeSplit, split_problem, time_split
+from swapstone.parts.explain.explanation.time_split import TimeSplit, time_split
 from swapstone.parts.explain.model.explanation import (
     EXCLUDED,
     HARDWARE,
@@ -182,11 +182,10 @@ def _ratio(seen: RowMeasurements) -> str:
 
 
 def _no_time(seen: RowMeasurements) -> str:
-    missing = next(
-        (f"on-cpu is unavailable: {each.reason.rstrip('.')}" for each in seen.missing if each.instrument == "on-cpu"),
-        "",
+    missing = (
+        f"on-cpu is unavailable: {each.reason.rstrip('.')}" for each in seen.missing if each.instrument == "on-cpu"
     )
-    return split_problem(seen) or missing or "there is no on-CPU profile of both variants"
+    return next(missing, "there is no on-CPU profile of both variants")
 
 
 def _unknown(seen: RowMeasurements, counts: Sequence[Count], split: TimeSplit | None) -> Iterator[str]:
@@ -205,8 +204,6 @@ def _unknown(seen: RowMeasurements, counts: Sequence[Count], split: TimeSplit | 
     if split is None:
         if seen.differs:
             yield _uncosted(seen, common_counts(counts))
-        if problem := split_problem(seen):
-            yield f"The profile is refused: {problem}."
     else:
         whole = split.functions.total.difference
         unsampled = (one for one in split.functions.frames if one.frame in {UNSAMPLED, UNSAMPLED_USER})

@@ -19,7 +19,7 @@ from swapstone.core.model.profile import Frame
 from swapstone.core.model.regular_file import text_of
 from swapstone.parts.explain.explanation.amounts import amount, duration, signed
 from swapstone.parts.explain.explanation.profile_formats import is_library
-from swapstone.parts.explain.explanation.time_split import LEAST_TICKS, TICK_NS, WALL
+from swapstone.parts.explain.explanation.time_split import WALL
 from swapstone.parts.explain.model.explanation import SURROUNDINGS, Count, Reference, RowMeasurements
 from swapstone.parts.explain.model.variant_label import short_label
 
@@ -28,6 +28,13 @@ USER, SYSTEM, NEITHER = "user", "system", "neither"
 Metrics of reference runs, in ns of the whole process; the rest is known of a program with one thread."""
 READY = "ready"
 """Part of the rest: ready to run without a processor (proc(5): `/proc/PID/schedstat`)."""
+
+TICK_NS = 1e7
+"""The kernel divides processor time into user and system time by what ran at its ticks. With CONFIG_HZ=100 a tick takes 10 ms; most
+kernels have shorter ones, and those with VIRT_CPU_ACCOUNTING_GEN need none."""
+
+LEAST_TICKS = 30
+"""With fewer ticks in all reference runs the division is not stated."""
 
 GROUPS = Path("/sys/fs/cgroup")
 NONE = "none"
