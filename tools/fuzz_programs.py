@@ -41,13 +41,11 @@ from swapstone.parts.explain.instruments import (
     instructions,
     pages,
     perf,
-    perf_script,
     plugin_file,
     syscalls,
     unwind_tables,
     waits,
     wakeup_path,
-    wakeup_trace,
 )
 from swapstone.parts.explain.instruments.function_names import FunctionKey
 from swapstone.parts.explain.instruments.instruction_kinds import PROCESSORS, Processor
@@ -56,8 +54,8 @@ from swapstone.parts.explain.model.instruction_counts import (
     KERNEL_CODE,
     PROGRAM,
     CountedRow,
+    TracedRow,
 )
-from swapstone.parts.explain.model.wakeup_paths import TracedRow
 from swapstone.parts.explain.session import explanation_files
 from swapstone.parts.net.session.conformance import decode_script_outcome
 from swapstone.parts.vm.machine import task_counts
@@ -102,9 +100,9 @@ def _option(line: str) -> object:
 
 
 def _perf(data: bytes) -> object:
-    events = list(perf_script.events(text_of(data).splitlines(keepends=True)))
+    events = list(perf.decode_events(text_of(data).splitlines(keepends=True)))
     found = perf.once(sorted(events, key=lambda event: event.time_ns))
-    maps = [perf_script.mapped(event) for event in found if event.what == "map"]
+    maps = [perf.mapped(event) for event in found if event.what == "map"]
     windows = [perf.windows(found, region, "prog") for region in Region]
     lost = sum(int(event.trace) for event in found if event.what == "lost")
     fields = [heap.fields_of(event.trace) for event in found]
@@ -113,7 +111,7 @@ def _perf(data: bytes) -> object:
 
 
 def _waits(data: bytes) -> object:
-    events = list(perf_script.events(text_of(data).splitlines(keepends=True)))
+    events = list(perf.decode_events(text_of(data).splitlines(keepends=True)))
     decoded = [(waits.switch(event.trace), waits.woken(event.trace)) for event in events]
     ordered = sorted(events, key=lambda event: event.time_ns)
     span = ((ordered[0].time_ns, ordered[-1].time_ns + 1),) if ordered else ()
@@ -147,13 +145,13 @@ def _stack_heights(data: bytes) -> object:
 
 
 def _wakeups(data: bytes) -> object:
-    found = wakeup_trace.decode_wakeups(data)
+    found = wakeup_path.decode_wakeups(data)
     paths = [_path(found, processor) for processor in PROCESSORS.values() if found.steps]
     histogram = ((1, 2), (2, 1))
-    return wakeup_trace.find_mark(found.writes, histogram), paths
+    return wakeup_path.find_mark(found.writes, histogram), paths
 
 
-def _path(found: wakeup_trace.WakeupTrace, processor: Processor) -> object:
+def _path(found: wakeup_path.WakeupTrace, processor: Processor) -> object:
     """Return the path of a valid trace, or why it has none."""
     kernel = function_names.KernelSymbols([(1 << 63, "first", ""), ((1 << 64) - 4096, "hrtimer_wakeup", "")])
     try:

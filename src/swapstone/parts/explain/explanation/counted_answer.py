@@ -7,7 +7,7 @@ import collections
 from collections.abc import Callable
 
 from swapstone.core.comparison.profile_difference import ProfileDifference, Weights, difference, stacks_of_both
-from swapstone.parts.explain.explanation.amounts import amount, percent
+from swapstone.parts.explain.explanation.amounts import amount, percent, short_label
 from swapstone.parts.explain.explanation.by_function import answer, by_function
 from swapstone.parts.explain.explanation.profile_formats import LIBRARY, aligned, is_library
 from swapstone.parts.explain.model.explanation import EvidenceTable, Explanation
@@ -17,7 +17,6 @@ from swapstone.parts.explain.model.instruction_counts import (
     CountedRow,
     CountedSide,
 )
-from swapstone.parts.explain.model.variant_label import short_label
 
 Rows = tuple[tuple[str, ...], ...]
 

@@ -6,11 +6,10 @@ from __future__ import annotations
 from swapstone.core.comparison.profile_difference import ProfileDifference, difference
 from swapstone.core.model.profile import KERNEL
 from swapstone.core.report.formatting import count
-from swapstone.parts.explain.explanation.amounts import duration
+from swapstone.parts.explain.explanation.amounts import duration, short_label
 from swapstone.parts.explain.explanation.by_function import answer, by_function, function_text
 from swapstone.parts.explain.model.explanation import EvidenceTable, Explanation
-from swapstone.parts.explain.model.variant_label import short_label
-from swapstone.parts.explain.model.wakeup_paths import (
+from swapstone.parts.explain.model.instruction_counts import (
     INTERRUPT,
     PENDING,
     PHASES,

@@ -22,8 +22,7 @@ from swapstone.core.model import UnavailableError
 from swapstone.core.model.profile import Frame
 from swapstone.parts.explain.instruments import requirements
 from swapstone.parts.explain.instruments.instrument_result import ProfileBuilder, RecordedRuns, result
-from swapstone.parts.explain.instruments.perf import Recording, TooLargeError, need, record
-from swapstone.parts.explain.instruments.perf_script import mapped
+from swapstone.parts.explain.instruments.perf import Recording, TooLargeError, mapped, need, record
 from swapstone.parts.explain.instruments.symbol_tables import Table
 from swapstone.parts.explain.instruments.symbolizer import UNKNOWN, Symbolizer
 from swapstone.parts.explain.instruments.traced_run import ReferenceRuns, Region, Tracee

@@ -9,7 +9,9 @@ import functools
 import hashlib
 import itertools
 import lzma
+import os
 import re
+import subprocess
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple, TypeVar
@@ -142,6 +144,7 @@ _RESOLVER = 10  # STT_GNU_IFUNC
 _FUNCTIONS = (2, _RESOLVER)  # STT_FUNC
 _BUILD_ID = re.compile(r"[0-9a-f]{8,128}")
 DEBUG = Path("/usr/lib/debug")
+_FETCH_S = 120
 
 
 Found = TypeVar("Found")
@@ -297,11 +300,27 @@ def build_id(elf: ELFFile) -> str:
     return next((build for build in found if _BUILD_ID.fullmatch(build)), "")
 
 
+def debug_file_of(path: Path) -> Path | None:
+    """Return the debug file of a stripped file; None if it has none, or needs none."""
+    return of_elf(path, lambda elf: None if elf.get_section_by_name(".debug_line") else _debug_file(elf, path), None)
+
+
 def _debug_file(elf: ELFFile, path: Path) -> Path | None:
-    """Return the debug file of a stripped file, with its build ID: beside it, or the distribution's."""
+    """Return the debug file of a stripped file, with its build ID: beside it, the distribution's, or a server's."""
     build = build_id(elf)
-    places = (companion_of(path), DEBUG / debug_name(build)) if build else ()
-    return next((place for place in places if of_elf(place, build_id, "") == build), None)
+    return (
+        next((place for place in _places(path, build) if of_elf(place, build_id, "") == build), None) if build else None
+    )
+
+
+def _places(path: Path, build: str) -> Iterator[Path]:
+    """Yield where the debug file of a build ID may be; debuginfod-find(1) fetches it if the user has set DEBUGINFOD_URLS."""
+    yield from (companion_of(path), DEBUG / debug_name(build))
+    if os.environ.get("DEBUGINFOD_URLS"):
+        with contextlib.suppress(OSError, subprocess.SubprocessError):
+            command = ("debuginfod-find", "debuginfo", build)
+            fetched = subprocess.run(command, capture_output=True, text=True, timeout=_FETCH_S, check=True)
+            yield Path(fetched.stdout.strip())
 
 
 def _mini_debug_info(elf: ELFFile) -> bytes:

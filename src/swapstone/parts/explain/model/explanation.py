@@ -102,6 +102,19 @@ class Amount(FrozenStruct, frozen=True, kw_only=True):
     value: Number
 
 
+class SourceLine(FrozenStruct, frozen=True, kw_only=True):
+    """Where a function has most of its samples: its own, and those of what it calls there.
+
+    Attributes:
+        symbol, object: as in `Frame`.
+        line: name of the source file, and line: ``scan.c:14``.
+    """
+
+    symbol: str
+    object: str
+    line: str
+
+
 class InstrumentResult(FrozenStruct, frozen=True, kw_only=True, rename={"elapsed": "passing"}):
     """The result of one instrument for one variant.
 
@@ -118,6 +131,7 @@ class InstrumentResult(FrozenStruct, frozen=True, kw_only=True, rename={"elapsed
         taken: who had the processor for which threads were ready, in the same order.
         partial: whether the run was ended before its end, so that the amounts are lower bounds.
         limits: pairs (quantity of the surroundings, its values in all processes while they ran, each once).
+        lines: of functions with debug information, those with the most samples.
     """
 
     instrument: str
@@ -134,6 +148,7 @@ class InstrumentResult(FrozenStruct, frozen=True, kw_only=True, rename={"elapsed
     taken: tuple[ProcessorTaken, ...] = ()
     partial: bool = False
     limits: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    lines: tuple[SourceLine, ...] = ()
 
 
 class MissingInstrument(FrozenStruct, frozen=True, kw_only=True, rename={"remedy": "mend"}):
@@ -395,6 +410,7 @@ class FunctionTime(FrozenStruct, frozen=True, kw_only=True):
         entry: the same for a function of the kernel: the system call or page fault.
         mostly: of a function that leads, the innermost below it that has half of its difference or more; None if it has that itself, or
             none has.
+        line: of its source, as `SourceLine` has it, in the slower variant if that has one; empty without debug information.
     """
 
     symbol: str
@@ -408,6 +424,7 @@ class FunctionTime(FrozenStruct, frozen=True, kw_only=True):
     program: str = ""
     entry: str = ""
     mostly: CallerTime | None = None
+    line: str = ""
 
 
 class TimeByFunction(FrozenStruct, frozen=True, kw_only=True):

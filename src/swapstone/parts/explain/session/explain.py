@@ -58,8 +58,7 @@ from swapstone.parts.explain.model.explanation import (
     RemedyRuns,
     RowMeasurements,
 )
-from swapstone.parts.explain.model.instruction_counts import CountedRow
-from swapstone.parts.explain.model.wakeup_paths import EXPLAINED_LATENCY, TracedRow
+from swapstone.parts.explain.model.instruction_counts import EXPLAINED_LATENCY, CountedRow, TracedRow
 from swapstone.parts.explain.report.explanation_document import Evidence, document_of, to_json
 from swapstone.parts.explain.session.explain_row import (
     DEFAULT_OPTIONS,

@@ -32,8 +32,7 @@ from swapstone.parts.explain.explanation.row_answer import explain_measurements
 from swapstone.parts.explain.explanation.time_split import run_of, time_split
 from swapstone.parts.explain.explanation.wakeup_answer import explain_wakeups, traced_difference
 from swapstone.parts.explain.model.explanation import MOST_RUNS, Explanation, RowKey, RowMeasurements, profile_problem
-from swapstone.parts.explain.model.instruction_counts import CountedRow
-from swapstone.parts.explain.model.wakeup_paths import TracedRow
+from swapstone.parts.explain.model.instruction_counts import CountedRow, TracedRow
 from swapstone.parts.explain.report import flame_graph
 from swapstone.parts.explain.report.explanation_document import Evidence, document_of, summary_of, to_json
 from swapstone.parts.explain.report.explanations import FOLDER
