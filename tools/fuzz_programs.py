@@ -37,7 +37,6 @@ from swapstone.parts.explain.instruments import (
     code_files,
     function_names,
     hardware,
-    heap,
     instructions,
     pages,
     perf,
@@ -102,12 +101,10 @@ def _option(line: str) -> object:
 def _perf(data: bytes) -> object:
     events = list(perf.decode_events(text_of(data).splitlines(keepends=True)))
     found = perf.once(sorted(events, key=lambda event: event.time_ns))
-    maps = [perf.mapped(event) for event in found if event.what == "map"]
     windows = [perf.windows(found, region, "prog") for region in Region]
     lost = sum(int(event.trace) for event in found if event.what == "lost")
-    fields = [heap.fields_of(event.trace) for event in found]
     stacks = [tuple(Frame(symbol=symbol, object=path) for _, symbol, path in event.stack) for event in found]
-    return found, maps, windows, lost, fields, [canonical(waiting_stack(stack), cut=False) for stack in stacks]
+    return found, windows, lost, [canonical(waiting_stack(stack), cut=False) for stack in stacks]
 
 
 def _waits(data: bytes) -> object:
@@ -273,7 +270,6 @@ PROGRAM_DECODERS: tuple[Decoder, ...] = (
         constant(fuzz_seeds.PERF_STAT),
     ),
     Decoder("page sizes", "kernel", lambda data: pages.sizes(text_of(data).splitlines()), constant(fuzz_seeds.ROLLUP)),
-    Decoder("probe fields", "perf", lambda data: heap.fields_of(text_of(data)), constant(fuzz_seeds.FIELDS)),
     Decoder("strace", "strace", _strace, constant(fuzz_seeds.STRACE)),
     Decoder("callgrind", "valgrind", _callgrind, constant(fuzz_seeds.CALLGRIND, fuzz_seeds.CACHEGRIND)),
     Decoder("stack heights", "objdump", _stack_heights, constant(fuzz_seeds.OBJDUMP)),

@@ -170,8 +170,6 @@ swapstone-0 file /sys/class/thermal/thermal_zone0/temp
 swapstone-0 end
 """
 
-FIELDS = b"(7f1) a0=64 a1=0x10 a2=007 caller=0x55b95feee010"
-
 HOST = b"""\
 --- proc/cpuinfo
 processor : 0

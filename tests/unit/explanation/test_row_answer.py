@@ -408,7 +408,7 @@ def test_a_count_of_which_the_slower_variant_has_no_more_is_no_evidence() -> Non
     ) == ("9 read per operation (other variant: 0)")
 
 
-def test_calls_and_allocations_belong_to_functions_of_their_name() -> None:
+def test_calls_belong_to_functions_of_their_name() -> None:
     calls = counted(
         "instructions",
         {("calls", "memset (libc.so.6)"): 5.0},
@@ -425,12 +425,6 @@ def test_calls_and_allocations_belong_to_functions_of_their_name() -> None:
     )
     assert evidence_of({mine: 1}, {mine: 1, other: 8}, *musl) == "9 calls of strlen per operation (other variant: 0)"
     assert evidence_of({mine: 1}, {OWN: 1, other: 8}, *musl) == "9 calls of strlen per operation"
-    sizes = counted("allocations", {("allocations", "of 1 to 64 B"): 1.0}, {("allocations", "of 1 to 64 B"): 50.0})
-    assert (
-        evidence_of({OWN: 1}, {OWN: 1, FREE: 8}, *sizes)
-        == "50 allocations of 1 to 64 B per operation (other variant: 1)"
-    )
-    assert evidence_of({OWN: 1}, {OWN: 1, STRLEN: 8}, *sizes) == ""
 
 
 def test_instructions_belong_to_functions_by_their_own_time() -> None:

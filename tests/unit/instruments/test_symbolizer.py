@@ -76,7 +76,8 @@ def _calls(program: Path) -> tuple[Symbolizer, Event]:
     code = subprocess.run(["objdump", "-d", program], check=True, capture_output=True, text=True).stdout
     after = next(after for call, after in itertools.pairwise(code.splitlines()) if "call" in call and "<inner>" in call)
     behind = int(after.split(":")[0], 16)
-    stack = tuple((table.offset_of(at), "?", str(program.resolve())) for at in (inner, behind))
+    assert table.address_of(inner) == inner, "the first segment of a program begins with the file"
+    stack = tuple((at, "?", str(program.resolve())) for at in (inner, behind))
     request = TrialRequest(id="x", arguments=(str(program),), cwd="/", timeout_ms=1)
     return Symbolizer(Tracee("v", request, Region.PROGRAM)), Event("x", "lines", 1, 1, 0, stack=stack)
 

@@ -321,7 +321,7 @@ def test_large_recordings_have_stacks_by_frame_pointers(
         given.append((more["mapped"], more["most_bytes"]))
         taken.append("dwarf" if any("call-graph=dwarf" in word for word in options) else "fp")
         if (size := left.pop(0)) > 1:
-            raise perf.TooLargeError(size)
+            raise perf.TooLargeError(f"{size:.1f} times too large")
         ended = TracedRun(b"", "", 0, 1, pid=7)
         return Recording([], MeasuredWindows(((0, 100),)), ended, 0, "perf", frozenset())
 

@@ -16,7 +16,7 @@ from swapstone.core.model.profile import KERNEL, NAMELESS, OWN_OBJECT, Frame, Pr
 from swapstone.parts.explain.explanation.call_names import common_call, plain_name
 from swapstone.parts.explain.model.explanation import KERNEL_LOCKS, NO_PROCESSOR_FRAME
 
-_UNITS = {"ns": "nanoseconds", "B": "bytes", "1": "count"}
+_UNITS = {"ns": "nanoseconds", "1": "count"}
 
 
 def label(frame: Frame) -> str:

@@ -35,7 +35,6 @@ FLAGS = (
     "--no-inline",
     "--ns",
     "--show-task-events",
-    "--show-mmap-events",
     "--show-switch-events",
     "--show-lost-events",
 )
@@ -50,10 +49,6 @@ _HEAD = re.compile(
 )
 _EVENT = re.compile(r"(?P<event>[\w.\-/]++(?::[\w.\-]++)?):\s*+(?P<trace>.*)$")
 _FRAME = re.compile(r"\t\s*+(?P<ip>[0-9a-f]{1,16})\s(?P<symbol>.*) \((?P<dso>[^()]*+(?:\([^()]*+\)[^()]*+)*+)\)$")
-_MAP = re.compile(
-    r"PERF_RECORD_MMAP2 [0-9]+/[0-9]+: \[0x(?P<at>[0-9a-f]{1,16})\(0x(?P<size>[0-9a-f]{1,16})\) "
-    r"@ (?P<offset>0x[0-9a-f]{1,16}|0) [^\]]*+\]: \S++ (?P<path>.*)$"
-)
 _EXEC = re.compile(r"PERF_RECORD_COMM exec: (?P<comm>.*):[0-9]{1,10}/[0-9]{1,10}$")
 _FORK = re.compile(r"PERF_RECORD_FORK\((?P<pid>[0-9]{1,10}):(?P<tid>[0-9]{1,10})\)(?::\((?P<parent>[0-9]{1,10}):)?")
 _EXIT = re.compile(r"PERF_RECORD_EXIT\((?P<pid>[0-9]{1,10}):(?P<tid>[0-9]{1,10})\)")
@@ -66,7 +61,7 @@ class Event:
 
     Attributes:
         what: an event's name, or ``exec``, ``fork``, ``exit``, ``in``, ``out``, ``taken`` (out, though it could have gone on),
-            ``map`` or ``lost``.
+            or ``lost``.
         comm, pid, tid: whose.
         time_ns: when.
         trace: what a tracepoint prints of itself; the name of what was executed; the number of lost records.
@@ -84,24 +79,6 @@ class Event:
     stack: tuple[tuple[int, str, str], ...] = ()
     cpu: int = -1
     parent: int = -1
-
-
-@dataclasses.dataclass(frozen=True)
-class Mapped:
-    """A file that is mapped executable: address, size, offset in the file, path."""
-
-    at: int
-    size: int
-    offset: int
-    path: str
-
-
-def mapped(event: Event) -> Mapped | None:
-    """Return what an event of kind ``map`` maps; None where it is not understood."""
-    found = _MAP.match(event.trace)
-    if found is None:
-        return None
-    return Mapped(int(found["at"], 16), int(found["size"], 16), int(found["offset"], 16), found["path"])
 
 
 def decode_events(lines: Iterable[str]) -> Iterator[Event]:
@@ -144,7 +121,7 @@ def _event(found: re.Match[str]) -> Event | None:
         if hit := pattern.match(rest):
             parent = int(hit.groupdict().get("parent") or -1)
             return Event(what, comm, int(hit["pid"]), int(hit["tid"]), time_ns, parent=parent)
-    return Event("map", *whose, trace=rest) if rest.startswith("PERF_RECORD_MMAP2") else None
+    return None
 
 
 MARKER = "syscalls:sys_enter_getrusage"
@@ -226,15 +203,7 @@ _DATA = "perf.data"
 
 
 class TooLargeError(Exception):
-    """A recording that is too large to read.
-
-    Attributes:
-        times: its size relative to the limit.
-    """
-
-    def __init__(self, times: float) -> None:
-        super().__init__(f"{times:.1f} times too large")
-        self.times = times
+    """A recording that is too large to read."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -282,7 +251,6 @@ def record(
     *,
     tracepoints: bool = False,
     kernel: bool = True,
-    before: Sequence[str] = (),
     most_bytes: int | None = None,
     whole_machine: bool = False,
     mapped: Sequence[str] = (),
@@ -295,7 +263,6 @@ def record(
         reference: has a scratch folder, and limits the run's duration.
         tracepoints: whether one of the events is a tracepoint.
         kernel: whether the kernel is sampled, too.
-        before: command prefix to use in place of that of `need`.
         most_bytes: limit of the recording's size.
         whole_machine: whether the options record all processes; events then have their processor.
         mapped: files that the program maps; those without unwind tables get derived ones.
@@ -305,7 +272,7 @@ def record(
         UnavailableError: perf can't be used, or the run takes longer than the limit.
         UserError: the program, or perf, failed.
     """
-    wrapper = tuple(before) or need(tracepoints=tracepoints or tracee.region is Region.PASSES, kernel=kernel)
+    wrapper = need(tracepoints=tracepoints or tracee.region is Region.PASSES, kernel=kernel)
     # The clock of a server's recording is that of the load generator's start and end.
     markers = {Region.PASSES: ("-e", MARKER), Region.DRIVEN: ("-k", "CLOCK_MONOTONIC")}.get(tracee.region, ())
     data = reference.folder / _DATA
@@ -316,7 +283,7 @@ def record(
         raise UserError(f"perf record ended with status {ended.status}: {last_line[:200]}")
     try:
         if most_bytes is not None and (size := data.stat().st_size) > most_bytes:
-            raise TooLargeError(size / most_bytes)
+            raise TooLargeError(f"{size / most_bytes:.1f} times too large")
         root = root_with_tables((tracee.program, *mapped), reference.folder) if mapped else None
         fields = WITH_PROCESSORS if whole_machine else FIELDS
         events = read(data, fields, root, reference.notify)

@@ -194,10 +194,6 @@ class Table:
             (at + offset - begin for begin, at, size in self._segments if begin <= offset < begin + size), offset
         )
 
-    def offset_of(self, address: int) -> int:
-        """Return the offset in the file of an address."""
-        return next((begin + address - at for begin, at, size in self._segments if at <= address < at + size), address)
-
     def name_at(self, address: int) -> str:
         """Return the function that contains an address; empty if there is none.
 

@@ -92,7 +92,7 @@ class Amount(FrozenStruct, frozen=True, kw_only=True):
     """A count or amount per operation.
 
     Attributes:
-        group: ``system calls``, ``faults``, ``switches``, ``allocations``, ``copies``, ``instructions`` or ``calls``.
+        group: ``system calls``, ``faults``, ``switches``, ``instructions`` or ``calls``.
         name: what was counted.
         value: per operation.
     """

@@ -74,7 +74,7 @@ def is_usable(seen: RowMeasurements) -> bool:
 
 
 SEEN, MANIFEST = "seen.json", "manifest.json"
-KINDS = ("on-cpu", "off-cpu", "allocations", "syscalls", "instructions")
+KINDS = ("on-cpu", "off-cpu", "syscalls", "instructions")
 SIDES = ("baseline", "candidate")
 EXPLANATION = "explanation.json"
 COUNTS = "instructions.json"
@@ -355,5 +355,5 @@ def _profile(seen: RowMeasurements, kind: str, variant: str) -> Profile | None:
     run = run_of(seen, kind, variant)
     if run is None or kind == "instructions" or (run.notes and "strace" in run.notes[0]):
         return None
-    unit = {"allocations": "B", "syscalls": "1"}.get(kind, "ns")
+    unit = "1" if kind == "syscalls" else "ns"
     return run.profile or Profile(kind=kind, unit=unit, operations=run.operations, frames=(), stacks=())
