@@ -49,8 +49,6 @@ def _symbols(data: bytes) -> object:
         list(table),
         symbol_tables.missing_symbols(in_file(data)),
         table.name_at(0x118),
-        table.begins_at(0x118),
-        table.address("malloc"),
     )
 
 

@@ -174,9 +174,9 @@ def _machine_row(kind: type[CountedRow] | type[TracedRow]) -> Callable[[bytes], 
 def _call_paths(data: bytes) -> object:
     """Return the profile of valid call paths; every page is a function."""
 
-    def name_at(address: int) -> tuple[FunctionKey, bool]:
+    def name_at(address: int) -> FunctionKey:
         kernel = address >> 63
-        return (f"f{address >> 12:x}", "", KERNEL_CODE if kernel else PROGRAM), False
+        return f"f{address >> 12:x}", "", KERNEL_CODE if kernel else PROGRAM
 
     found = call_paths.decode_paths(data)
     profile = call_paths.call_profile(found, lambda _: name_at, 1.0, most=2)

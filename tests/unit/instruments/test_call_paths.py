@@ -38,7 +38,7 @@ NAMES: Mapping[int, FunctionKey] = {
 
 
 def _names(names: Mapping[int, FunctionKey] = NAMES) -> NamesOf:
-    return lambda _: lambda address: (names[address >> 12], False)
+    return lambda _: lambda address: names[address >> 12]
 
 
 def _profile(data: bytes = FILE, names: Mapping[int, FunctionKey] = NAMES, most: int = 1 << 16) -> Profile:

@@ -132,7 +132,7 @@ def call_profile(paths: CallPaths, names_of: NamesOf, operations: float, most: i
     """
     callers = {number: paths.blocks[number] for _, number in paths.paths if number >= 0}
     call_of = {
-        number: names_of(block)(block.addresses[-1])[0] for number, block in callers.items()
+        number: names_of(block)(block.addresses[-1]) for number, block in callers.items()
     }  # its last instruction
     above: list[tuple[FunctionKey, ...]] = [()]
     for path, number in paths.paths:
@@ -143,7 +143,7 @@ def call_profile(paths: CallPaths, names_of: NamesOf, operations: float, most: i
         if (number, began) not in functions:
             block = paths.blocks[number]
             name_at = names_of(block)
-            keys = (name_at(address)[0] for address in block.addresses[: completed(began, block)])
+            keys = (name_at(address) for address in block.addresses[: completed(began, block)])
             functions[number, began] = [(key, len([*group])) for key, group in itertools.groupby(keys)]
         for key, instructions in functions[number, began]:
             found[_called(above[path + 1], key)] += times * instructions

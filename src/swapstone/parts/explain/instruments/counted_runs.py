@@ -28,7 +28,6 @@ from swapstone.parts.explain.instruments.debug_files import DebugFiles
 from swapstone.parts.explain.instruments.function_names import (
     COMMAND,
     KernelSymbols,
-    NamesOf,
     decode_kallsyms,
     names_of,
 )
@@ -251,7 +250,7 @@ def count_run(context: CountContext, run: Run, *, follow: bool = True) -> Counte
     others = {each.path.lstrip("/") for each in context.prepared.programs.values()}
     files = code_files(entries, trial.request, trial.folder, trial.with_symbols, others)
     names = names_of(counts.blocks, files, kernel, KERNEL_START[architecture], table=context.debug.table)
-    entered = kernel_entries((block for block in counts.blocks if block.address >= KERNEL_START[architecture]), names)
+    entered = kernel_entries(counts.blocks, kernel)
     side = CountedSide(
         variant=run.trial.variant,
         trial=run.trial.key,
@@ -360,19 +359,18 @@ def code_files(
     return found
 
 
-def kernel_entries(blocks: Iterable[Block], names: NamesOf) -> collections.Counter[str]:
-    """Return how often each function of the kernel was entered.
+def kernel_entries(blocks: Iterable[Block], kernel: KernelSymbols) -> collections.Counter[str]:
+    """Return how often the first instruction of each function of a kernel was executed.
 
     Args:
-        blocks: of the kernel, with the executions of each instruction.
-        names: names their functions.
+        blocks: with the executions of each instruction; those of other code are in no function.
+        kernel: its functions.
     """
     found = collections.Counter[str]()
     for block in blocks:
-        name_at = names(block)
         for address, count in zip(block.addresses, block.counts, strict=True):
-            (name, _, _), is_entry = name_at(address)
-            found[name] += count if is_entry else 0
+            name, _, start = kernel.name_at(address) or ("", "", -1)
+            found[name] += count if start == address else 0
     return +found
 
 

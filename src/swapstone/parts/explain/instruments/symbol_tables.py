@@ -140,8 +140,7 @@ def occurrences(part: bytes, whole: bytes) -> Iterator[int]:
         at = whole.find(part, at + 1)
 
 
-_RESOLVER = 10  # STT_GNU_IFUNC
-_FUNCTIONS = (2, _RESOLVER)  # STT_FUNC
+_FUNCTIONS = (2, 10)  # STT_FUNC, STT_GNU_IFUNC
 _BUILD_ID = re.compile(r"[0-9a-f]{8,128}")
 DEBUG = Path("/usr/lib/debug")
 _FETCH_S = 120
@@ -160,12 +159,11 @@ def of_elf(content: Path | bytes, read: Callable[[ELFFile], Found], default: Fou
 
 
 class Symbol(NamedTuple):
-    """A function: its address in the file, its size (0 if the file has none), its name, and whether it resolves an indirect function."""
+    """A function: its address in the file, its size (0 if the file has none), and its name."""
 
     address: int
     size: int
     name: str
-    resolver: bool = False
 
 
 class Table:
@@ -212,15 +210,6 @@ class Table:
         """Return the preferred name of several symbols at one address."""
         return self._symbols[bisect.bisect_left(self._addresses, self._addresses[number])].name
 
-    def begins_at(self, address: int) -> bool:
-        """Return whether a function begins at an address. The resolver of an indirect function is none."""
-        at = bisect.bisect_left(self._addresses, address)
-        return at < len(self) and self._addresses[at] == address and not self._symbols[at].resolver
-
-    def address(self, name: str) -> int | None:
-        """Return the address of a function."""
-        return next((one.address for one in self._symbols if one.name == name and not one.resolver), None)
-
 
 def table_of(path: Path) -> Table | None:
     """Return a file's functions: from its symbols, its debug file or mini debug info, or for a stripped musl its static archive.
@@ -266,7 +255,7 @@ def _symbols(elf: ELFFile) -> Iterator[Symbol]:
     for name in (".symtab", ".dynsym"):
         for one in symbols_of(elf, elf.get_section_by_name(name), _FUNCTIONS):
             if one.address and one.section:
-                yield Symbol(one.address & mask, one.size, one.name, one.kind == _RESOLVER)
+                yield Symbol(one.address & mask, one.size, one.name)
 
 
 def missing_symbols(path: Path) -> str:
