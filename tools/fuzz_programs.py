@@ -179,7 +179,7 @@ def _call_paths(data: bytes) -> object:
         return f"f{address >> 12:x}", "", KERNEL_CODE if kernel else PROGRAM
 
     found = call_paths.decode_paths(data)
-    profile = call_paths.call_profile(found, lambda _: name_at, 1.0, most=2)
+    profile = call_paths.call_profile(found, lambda _: name_at, 1.0, most=3)
     assert math.isclose(profile.total, found.instructions - found.lost)
     return profile, folded(profile), found.left
 

@@ -41,7 +41,7 @@ def _names(names: Mapping[int, FunctionKey] = NAMES) -> NamesOf:
     return lambda _: lambda address: names[address >> 12]
 
 
-def _profile(data: bytes = FILE, names: Mapping[int, FunctionKey] = NAMES, most: int = 1 << 16) -> Profile:
+def _profile(data: bytes = FILE, names: Mapping[int, FunctionKey] = NAMES, most: int = 1 << 20) -> Profile:
     return call_profile(decode_paths(data), _names(names), 2.0, most)
 
 
@@ -127,7 +127,8 @@ def test_a_block_of_two_functions_counts_for_both() -> None:
 
 
 def test_small_functions_are_added_to_their_callers_if_there_are_too_many() -> None:
-    found = _profile(most=2)
+    assert len(_profile(most=7).frames) == 4
+    found = _profile(most=6)
     assert _lines(found) == {"main": 6, "main;work": 18}
     assert found.notes[0] == "Functions with fewer than 16 instructions on a path were added to their callers."
 

@@ -11,7 +11,14 @@ from tools.fuzz_seeds import COUNTED_ROW, PATHS_OF_ROW
 
 from swapstone.core.model.profile import Profile, ProfileRun, Stack
 from swapstone.parts.explain.explanation.profile_formats import folded, folded_difference
-from swapstone.parts.explain.model.explanation import MOST_DEPTH, MOST_FRAMES, MOST_RUNS, MOST_STACKS, profile_problem
+from swapstone.parts.explain.model.explanation import (
+    MOST_CALLS,
+    MOST_DEPTH,
+    MOST_FRAMES,
+    MOST_RUNS,
+    MOST_STACKS,
+    profile_problem,
+)
 from swapstone.parts.explain.model.instruction_counts import CountedRow
 
 ROW = msgspec.json.decode(COUNTED_ROW, type=CountedRow)
@@ -51,6 +58,7 @@ def test_without_paths_the_functions_have_no_callers() -> None:
         {"stacks": (Stack(frames=(0,) * (MOST_DEPTH + 1), weight=29.0),)},
         {"stacks": (Stack(frames=(0,), weight=0.0),) * (MOST_STACKS + 1)},
         {"frames": PROFILE.frames * MOST_FRAMES},
+        {"stacks": (Stack(frames=(0,) * 256, weight=0.0),) * (MOST_CALLS // 256 + 1)},
         {"operations": 0.0},
         {"runs": (ProfileRun(samples=1, weights=((1, 29.0),)),)},
         {"runs": (ProfileRun(samples=1, weights=((-1, 29.0),)),)},

@@ -19,6 +19,7 @@ from swapstone.parts.explain.instruments.plugin_file import (
     decode_table,
     require_end,
 )
+from swapstone.parts.explain.model.explanation import MOST_CALLS
 from swapstone.parts.explain.model.instruction_counts import C_LIBRARY, PROGRAM, UNKNOWN, frame_of
 
 HEADER = b"swapstone-paths 2"
@@ -117,18 +118,17 @@ def _paths(rows: Sequence[tuple[int, ...]], blocks: int) -> tuple[tuple[int, int
 NOT_KEPT: FunctionKey = ("[callers not kept]", "", UNKNOWN)
 """Stands for the callers of code whose path found no room."""
 
-MOST_STACKS = 1 << 16
 _MAIN = "main"
 
 
-def call_profile(paths: CallPaths, names_of: NamesOf, operations: float, most: int = MOST_STACKS) -> Profile:
+def call_profile(paths: CallPaths, names_of: NamesOf, operations: float, most: int = MOST_CALLS) -> Profile:
     """Return the instructions of each function below its callers; none has any where calls were not followed.
 
     Args:
         paths: of a run.
         names_of: names functions.
         operations: that were observed.
-        most: the most stacks. If there are more, functions with few instructions are added to their callers.
+        most: the most functions on all stacks together. If there are more, those with few instructions are added to their callers.
     """
     callers = {number: paths.blocks[number] for _, number in paths.paths if number >= 0}
     call_of = {
@@ -148,7 +148,7 @@ def call_profile(paths: CallPaths, names_of: NamesOf, operations: float, most: i
         for key, instructions in functions[number, began]:
             found[_called(above[path + 1], key)] += times * instructions
     least = 0
-    while len(found) > most and max(map(len, found)) > 1:
+    while sum(map(len, found)) > most and max(map(len, found)) > 1:
         least = 2 * least + 1
         for depth in range(max(map(len, found)), 1, -1):
             for stack in [each for each, count in found.items() if len(each) == depth and count <= least]:

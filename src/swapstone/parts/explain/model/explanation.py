@@ -17,6 +17,8 @@ MOST_RUNS = 1000
 """Evidence with more runs of a profile is not read."""
 MOST_FRAMES, MOST_STACKS, MOST_DEPTH = 100_000, 200_000, 300
 """Nor evidence with more functions or stacks, or with deeper ones, of which graphs would be drawn for very long."""
+MOST_CALLS = 1 << 20
+"""Nor evidence with more functions on all stacks of a profile together."""
 
 
 def profile_problem(profile: Profile) -> str:
@@ -26,6 +28,7 @@ def profile_problem(profile: Profile) -> str:
         and len(profile.runs) <= MOST_RUNS
         and len(profile.frames) <= MOST_FRAMES
         and len(profile.stacks) <= MOST_STACKS
+        and sum(len(stack.frames) for stack in profile.stacks) <= MOST_CALLS
         and all(len(stack.frames) <= MOST_DEPTH and stack.weight >= 0 for stack in profile.stacks)
         and all(0 <= frame < len(profile.frames) for stack in profile.stacks for frame in stack.frames)
         and all(
