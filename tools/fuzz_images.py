@@ -26,7 +26,7 @@ from swapstone.core.targets.host import describe_host
 from swapstone.parts.build.artifacts import loader_files, packages, program_closure, snapshot, upstream_sources
 from swapstone.parts.build.artifacts.apt import offers_in
 from swapstone.parts.build.factors import arm_attributes
-from swapstone.parts.explain.instruments import heap, symbol_tables, unwind_tables
+from swapstone.parts.explain.instruments import symbol_tables, unwind_tables
 from swapstone.parts.vm.artifacts import container_images, kernels, root_file_systems
 from swapstone.parts.vm.artifacts.kernel_modules import Modules
 
@@ -49,9 +49,6 @@ def _symbols(data: bytes) -> object:
         list(table),
         symbol_tables.missing_symbols(in_file(data)),
         table.name_at(0x118),
-        table.offset_of(0x100),
-        table.begins_at(0x118),
-        table.address("malloc"),
     )
 
 
@@ -146,12 +143,6 @@ IMAGE_DECODERS: tuple[Decoder, ...] = (
         "file",
         lambda data: snapshot.read_snapshots(in_file(data)),
         lambda: ((TOP / "native" / "snapshots.toml").read_bytes(),),
-    ),
-    Decoder(
-        "probe place",
-        "ELF file",
-        lambda data: (heap.breakpoint_after_vectors(data),),
-        constant(bytes.fromhex("c5f96ec6c4e27d78c04889f8")),
     ),
     Decoder("program facts", "ELF file", _facts, _elves, errors=(DamagedElfError,)),
     Decoder(

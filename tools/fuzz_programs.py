@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 
@@ -36,18 +37,14 @@ from swapstone.parts.explain.instruments import (
     code_files,
     function_names,
     hardware,
-    heap,
     instructions,
     pages,
-    path_tree,
     perf,
-    perf_script,
     plugin_file,
     syscalls,
     unwind_tables,
     waits,
     wakeup_path,
-    wakeup_trace,
 )
 from swapstone.parts.explain.instruments.function_names import FunctionKey
 from swapstone.parts.explain.instruments.instruction_kinds import PROCESSORS, Processor
@@ -56,8 +53,8 @@ from swapstone.parts.explain.model.instruction_counts import (
     KERNEL_CODE,
     PROGRAM,
     CountedRow,
+    TracedRow,
 )
-from swapstone.parts.explain.model.wakeup_paths import TracedRow
 from swapstone.parts.explain.session import explanation_files
 from swapstone.parts.net.session.conformance import decode_script_outcome
 from swapstone.parts.vm.machine import task_counts
@@ -102,18 +99,16 @@ def _option(line: str) -> object:
 
 
 def _perf(data: bytes) -> object:
-    events = list(perf_script.events(text_of(data).splitlines(keepends=True)))
+    events = list(perf.decode_events(text_of(data).splitlines(keepends=True)))
     found = perf.once(sorted(events, key=lambda event: event.time_ns))
-    maps = [perf_script.mapped(event) for event in found if event.what == "map"]
     windows = [perf.windows(found, region, "prog") for region in Region]
     lost = sum(int(event.trace) for event in found if event.what == "lost")
-    fields = [heap.fields_of(event.trace) for event in found]
     stacks = [tuple(Frame(symbol=symbol, object=path) for _, symbol, path in event.stack) for event in found]
-    return found, maps, windows, lost, fields, [canonical(waiting_stack(stack), cut=False) for stack in stacks]
+    return found, windows, lost, [canonical(waiting_stack(stack), cut=False) for stack in stacks]
 
 
 def _waits(data: bytes) -> object:
-    events = list(perf_script.events(text_of(data).splitlines(keepends=True)))
+    events = list(perf.decode_events(text_of(data).splitlines(keepends=True)))
     decoded = [(waits.switch(event.trace), waits.woken(event.trace)) for event in events]
     ordered = sorted(events, key=lambda event: event.time_ns)
     span = ((ordered[0].time_ns, ordered[-1].time_ns + 1),) if ordered else ()
@@ -147,13 +142,13 @@ def _stack_heights(data: bytes) -> object:
 
 
 def _wakeups(data: bytes) -> object:
-    found = wakeup_trace.decode_wakeups(data)
+    found = wakeup_path.decode_wakeups(data)
     paths = [_path(found, processor) for processor in PROCESSORS.values() if found.steps]
     histogram = ((1, 2), (2, 1))
-    return wakeup_trace.find_mark(found.writes, histogram), paths
+    return wakeup_path.find_mark(found.writes, histogram), paths
 
 
-def _path(found: wakeup_trace.WakeupTrace, processor: Processor) -> object:
+def _path(found: wakeup_path.WakeupTrace, processor: Processor) -> object:
     """Return the path of a valid trace, or why it has none."""
     kernel = function_names.KernelSymbols([(1 << 63, "first", ""), ((1 << 64) - 4096, "hrtimer_wakeup", "")])
     try:
@@ -177,16 +172,16 @@ def _machine_row(kind: type[CountedRow] | type[TracedRow]) -> Callable[[bytes], 
 
 
 def _call_paths(data: bytes) -> object:
-    """Return the tree of valid call paths; every page is a function."""
+    """Return the profile of valid call paths; every page is a function."""
 
-    def name_at(address: int) -> tuple[FunctionKey, bool]:
+    def name_at(address: int) -> FunctionKey:
         kernel = address >> 63
-        return (f"f{address >> 12:x}", "", KERNEL_CODE if kernel else PROGRAM), False
+        return f"f{address >> 12:x}", "", KERNEL_CODE if kernel else PROGRAM
 
     found = call_paths.decode_paths(data)
-    tree = path_tree.tree_of(found, lambda _: name_at, most=2)
-    assert tree.total == found.instructions - found.lost
-    return tree, folded(tree.profile(1.0)), found.left
+    profile = call_paths.call_profile(found, lambda _: name_at, 1.0, most=3)
+    assert math.isclose(profile.total, found.instructions - found.lost)
+    return profile, folded(profile), found.left
 
 
 def _kallsyms(data: bytes) -> object:
@@ -275,7 +270,6 @@ PROGRAM_DECODERS: tuple[Decoder, ...] = (
         constant(fuzz_seeds.PERF_STAT),
     ),
     Decoder("page sizes", "kernel", lambda data: pages.sizes(text_of(data).splitlines()), constant(fuzz_seeds.ROLLUP)),
-    Decoder("probe fields", "perf", lambda data: heap.fields_of(text_of(data)), constant(fuzz_seeds.FIELDS)),
     Decoder("strace", "strace", _strace, constant(fuzz_seeds.STRACE)),
     Decoder("callgrind", "valgrind", _callgrind, constant(fuzz_seeds.CALLGRIND, fuzz_seeds.CACHEGRIND)),
     Decoder("stack heights", "objdump", _stack_heights, constant(fuzz_seeds.OBJDUMP)),

@@ -170,8 +170,6 @@ swapstone-0 file /sys/class/thermal/thermal_zone0/temp
 swapstone-0 end
 """
 
-FIELDS = b"(7f1) a0=64 a1=0x10 a2=007 caller=0x55b95feee010"
-
 HOST = b"""\
 --- proc/cpuinfo
 processor : 0
@@ -421,33 +419,47 @@ COUNTED_ROW = (
     b'{"record":"r","chain":"c","swapstone":"0","created":"now","emulator":"QEMU","region":"passes","notes":["counted"],'
     b'"place":{"baseline":"libc=glibc","candidate":"libc=musl","load":"idle","metric":"wall","suite":"libc","workload":"w"},'
     b'"sides":[{"variant":"libc=glibc","trial":"t","run":"r","output":"o","program_sha256":"","operations":2.0,"instructions":30,'
-    b'"clock_ns":28,"repeated":0,"lost":1,"arm":{"kinds":[["vadd.f32",2],["integer",8]],"load_runs":1,"helper_calls":0}},{"variant":"libc=musl","trial":"t","run":"r","output":"o","program_sha256":"",'
-    b'"operations":2.0,"instructions":60,"clock_ns":55,"repeated":0,"lost":0}],'
-    b'"functions":[{"name":"strlen","file":"libc.so","kind":"C library","baseline":0,"candidate":40,"entries":[0,4]},'
-    b'{"name":"__x64_sys_brk","file":"","kind":"kernel","baseline":29,"candidate":20,"entries":[2,1]}],"no_paths":"none"}'
+    b'"clock_ns":28,"repeated":0,"lost":1,"arm":{"kinds":[["vadd.f32",2],["integer",8]],"load_runs":1,"helper_calls":0},'
+    b'"profile":{"frames":[{"symbol":"__x64_sys_brk","object":"[kernel]"}],"kind":"instructions","unit":"1","operations":2.0,'
+    b'"stacks":[{"frames":[0],"weight":29.0}]}},{"variant":"libc=musl","trial":"t","run":"r","output":"o","program_sha256":"",'
+    b'"operations":2.0,"instructions":60,"clock_ns":55,"repeated":0,"lost":0,'
+    b'"profile":{"frames":[{"symbol":"strlen","object":"libc.so"},{"symbol":"__x64_sys_brk","object":"[kernel]"}],"kind":"instructions",'
+    b'"unit":"1","operations":2.0,"stacks":[{"frames":[0],"weight":40.0},{"frames":[1],"weight":20.0}]}}],'
+    b'"events":[{"group":"system calls","name":"brk","baseline":1.0,"candidate":0.5}],"no_paths":"none"}'
 )
 """Of a row on the exact clock: the instructions of both sides by function."""
 
-PATHS_OF_ROW = COUNTED_ROW.replace(b'"no_paths":"none"}', b"") + (
-    b'"paths":[{"frames":[{"symbol":"main","object":"[program]"},{"symbol":"__x64_sys_brk","object":"[kernel]"}],'
-    b'"above":[-1,0],"frame":[0,1],"own":[0,29],"least":0,"deep":0,"full":0},'
-    b'{"frames":[{"symbol":"main","object":"[program]"},{"symbol":"strlen","object":"libc.so"},{"symbol":"[unknown]","object":"[kernel]"}],'
-    b'"above":[-1,0,0],"frame":[0,1,2],"own":[0,40,20],"least":3,"deep":1,"full":2}]}'
-)
-"""The same row with its instructions by call path."""
+
+def paths_of_row() -> bytes:
+    """Return the same row with its instructions by call path."""
+    content = json.loads(COUNTED_ROW) | {"no_paths": ""}
+    names = (("main", "__x64_sys_brk"), ("main", "strlen", "[unknown]"))
+    objects = {"main": "[program]", "strlen": "libc.so"}
+    notes = ((), ("Calls that found no room: 2. Their functions are below [callers not kept].",))
+    for side, functions, weights, each in zip(content["sides"], names, ((29.0,), (40.0, 20.0)), notes, strict=True):
+        side["profile"] |= {
+            "frames": [{"symbol": name, "object": objects.get(name, "[kernel]")} for name in functions],
+            "stacks": [{"frames": [0, place + 1], "weight": weight} for place, weight in enumerate(weights)],
+            "notes": each,
+        }
+    return json.dumps(content, sort_keys=True).encode()
+
+
+PATHS_OF_ROW = paths_of_row()
 
 WAKEUP_ROW = (
     b'{"record":"r","chain":"c","swapstone":"0","created":"now","emulator":"QEMU",'
     b'"place":{"baseline":"kernel=rt","candidate":"kernel=generic","load":"memory","metric":"max","suite":"latency","workload":"cyclictest"},'
     b'"sides":[{"variant":"kernel=rt","trial":"0001/latency","run":"r","output":"o","latency_ns":1000,"cycle":2,"cycles":9,"equal":2,'
     b'"instructions":1200,"phases":[0,200,600,400],"ended_by":["preempt_schedule_irq","asm_sysvec_apic_timer_interrupt"],'
-    b'"functions":[{"name":"release_pages","depth":0,"own":200,"total":1200},'
-    b'{"name":"asm_sysvec_apic_timer_interrupt","depth":1,"own":1000,"total":1000,"handler":true}]},'
+    b'"profile":{"frames":[{"symbol":"release_pages","object":"[kernel]"},{"symbol":"asm_sysvec_apic_timer_interrupt","object":"[kernel]"}],'
+    b'"kind":"instructions","unit":"1","operations":1.0,"stacks":[{"frames":[0],"weight":200.0},{"frames":[1],"weight":1000.0}]}},'
     b'{"variant":"kernel=generic","trial":"0002/latency","run":"r","output":"o","latency_ns":9000,"cycle":1,"cycles":9,"equal":1,'
     b'"instructions":9500,"phases":[0,300,9000,200],"ended_by":["__cond_resched","tlb_batch_pages_flush"],'
     b'"locks":[["_raw_spin_lock",3]],"disabled":{"begins":"a","ends":"b","modules":["","m"],"instructions":7},'
-    b'"functions":[{"name":"tlb_finish_mmu","depth":0,"own":0,"total":9400},{"name":"tlb_batch_pages_flush","depth":1,"own":100,'
-    b'"total":9400},{"name":"release_pages","depth":2,"own":9000,"total":9300},{"name":"","module":"zram","depth":3,"own":300,"total":300},'
-    b'{"name":"__schedule","depth":0,"own":100,"total":100}]}]}'
+    b'"profile":{"frames":[{"symbol":"tlb_finish_mmu","object":"[kernel]"},{"symbol":"tlb_batch_pages_flush","object":"[kernel]"},'
+    b'{"symbol":"release_pages","object":"[kernel]"},{"symbol":"[unknown]","object":"zram"},{"symbol":"__schedule","object":"[kernel]"}],'
+    b'"kind":"instructions","unit":"1","operations":1.0,"stacks":[{"frames":[0,1],"weight":100.0},{"frames":[0,1,2],"weight":9000.0},'
+    b'{"frames":[0,1,2,3],"weight":300.0},{"frames":[4],"weight":100.0}]}}]}'
 )
 """Of a row of latencies on the exact clock: the paths of the worst wake-ups."""

@@ -126,7 +126,7 @@ EXPECTED = {
     "arithmetic": r"\bcompute\b",
 }
 """Patterns for the sentence."""
-LEFT_OUT = ("syscalls", "allocations", "instructions", "waits", "pages", "hardware")
+LEFT_OUT = ("syscalls", "instructions", "waits", "pages", "hardware")
 """The time by function needs none of these instruments."""
 QUICK = [part for name in LEFT_OUT for part in ("--without", name)]
 
@@ -282,7 +282,7 @@ def test_without_perf_and_valgrind_the_row_is_explained_by_counts_with_what_is_m
     result = swapstone(tmp_path, "explain", str(tmp_path / "r"), "cpu", "--only", "*", "--json", PATH=str(tools))
     found = json.loads(result.stdout)
     missing = {each["instrument"]: each["reason"] for each in found["measured"]["missing"]}
-    assert set(missing) == {"on-cpu", "syscalls", "allocations", "hardware", "instructions"}
+    assert set(missing) == {"on-cpu", "syscalls", "hardware", "instructions"}
     assert missing["on-cpu"] == "the command 'perf' is not installed"
     assert missing["instructions"] == "the command 'valgrind' is not installed"
     assert {each["instrument"] for each in found["measured"]["costs"]} >= {"reference", "pages", *missing}

@@ -175,7 +175,6 @@ def test_tracepoints_need_root_first(monkeypatch: pytest.MonkeyPatch) -> None:
     for wrapper, expected in ((root, root), ((), setting)):
         monkeypatch.setattr(requirements, "tracing_wrapper", lambda found=wrapper: found)
         assert requirements.missing_tracepoints() == expected
-        assert requirements.missing_uprobes.__wrapped__() == expected
 
 
 def test_a_missing_tool_is_named_with_its_package(monkeypatch: pytest.MonkeyPatch) -> None:

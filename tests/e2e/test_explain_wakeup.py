@@ -25,8 +25,6 @@ def test_the_planted_module_is_the_path(tmp_path: Path) -> None:
         assert side["disabled"]["modules"] == PLANTED
         assert 2_000_000 <= side["disabled"]["instructions"] < 2_001_000
         assert side["phases"][0] >= 0.9 * side["instructions"]
-        inside = [one for one in side["functions"] if one.get("module") == "planted"]
-        assert inside and inside[0]["total"] >= side["phases"][0] - 1000
         assert side["latency_ns"] // 1000 * 1000 == side["instructions"]
     markdown = swapstone(tmp_path, "explain", str(record), "max", "--markdown").stdout
     assert "planted" in markdown

@@ -59,42 +59,37 @@ def _wakeups(change: Change) -> Callable[[Path], None]:
     return _stored(_WAKEUPS, WAKEUP_ROW, change)
 
 
-def _paths(change: Change, counted: Change = lambda found: found) -> Callable[[Path], None]:
-    def with_paths(found: Json) -> Json:
-        return counted(found) | {"paths": change({"sides": found["paths"]})["sides"]}
-
-    return _stored(_COUNTS, PATHS_OF_ROW, with_paths)
-
-
 def _sides(**changes: object) -> Change:
     return lambda found: {**found, "sides": [side | changes for side in found["sides"]]}
+
+
+def _profile(change: Change) -> Change:
+    """Return a forgery of both profiles."""
+    return lambda found: {**found, "sides": [side | {"profile": change(side["profile"])} for side in found["sides"]]}
 
 
 def _scaled(number: int) -> Change:
     """Return a forgery of consistent counts of any size."""
 
     def change(found: Json) -> Json:
-        functions = [
-            one | {"baseline": number * one["baseline"], "candidate": number * one["candidate"]}
-            for one in found["functions"]
-        ]
         sides = [
-            side | {"instructions": number * (side["instructions"] - side["lost"]), "lost": 0, "arm": None}
+            side
+            | {"instructions": number * (side["instructions"] - side["lost"]), "lost": 0, "arm": None}
+            | {"profile": _weighted(side["profile"], number)}
             for side in found["sides"]
         ]
-        return {**found, "functions": functions, "sides": sides}
+        return {**found, "sides": sides}
 
     return change
 
 
+def _weighted(profile: Json, number: int) -> Json:
+    return profile | {"stacks": [each | {"weight": number * each["weight"]} for each in profile["stacks"]]}
+
+
 def _empty(found: Json) -> Json:
-    sides = [side | {"instructions": 0, "clock_ns": 0, "lost": 0, "arm": None} for side in found["sides"]]
-    return {**found, "functions": [], "sides": sides}
-
-
-def _many_functions(found: Json) -> Json:
-    functions = [{"name": f"f{number}{LINES}", "file": "libc.so", "kind": "C library"} for number in range(100_000)]
-    return {**found, "functions": [*found["functions"], *functions]}
+    changed = _sides(instructions=0, clock_ns=0, lost=0, arm=None)(found)
+    return _profile(lambda profile: profile | {"frames": [], "stacks": []})(changed)
 
 
 def _forged(value: object, texts: bool = True) -> object:
@@ -112,38 +107,20 @@ def _all_forged(found: Json) -> Json:
     return forged
 
 
-def _deep_tree(nodes: int, depth: int) -> Change:
-    """Return a forgery of call paths: one path, at whose end each node more has its own function."""
+def _deep(stacks: int, depth: int) -> Change:
+    """Return a forgery of profiles: stacks of one path, each with a function more of its own at its end."""
+    frames = [
+        {"symbol": f"a_function_with_a_long_name_{number}", "object": "libc.so"} for number in range(depth + stacks)
+    ]
+    made = [{"frames": [*range(depth - 1), depth + number], "weight": 1.0} for number in range(stacks)]
 
     def change(found: Json) -> Json:
-        above = [min(node, depth) - 1 for node in range(nodes)]
-        frames = [{"symbol": f"a_function_with_a_long_name_{number}", "object": "libc.so"} for number in range(nodes)]
-        tree = {"frames": frames, "above": above, "frame": list(range(nodes)), "own": [1] * nodes}
-        return {**found, "sides": [tree, tree]}
+        sides = _sides(instructions=stacks, lost=0, arm=None, phases=[0, 0, 0, stacks])(found)["sides"]
+        known = ["phases"] * ("phases" not in found["sides"][0])
+        sides = [{key: value for key, value in side.items() if key not in known} for side in sides]
+        return _profile(lambda profile: profile | {"frames": frames, "stacks": made})({**found, "sides": sides})
 
     return change
-
-
-def _of_nodes(nodes: int) -> Change:
-    def change(found: Json) -> Json:
-        function = {"name": "f", "file": "libc.so", "kind": "C library", "baseline": nodes, "candidate": nodes}
-        sides = [side | {"instructions": nodes, "lost": 0, "arm": None} for side in found["sides"]]
-        return {**found, "functions": [function], "sides": sides}
-
-    return change
-
-
-def _tree(**changes: object) -> Change:
-    return lambda found: {**found, "sides": [found["sides"][0], found["sides"][1] | changes]}
-
-
-def _deep_wakeups(found: Json) -> Json:
-    """Forge as many functions as are accepted, each as deep as is accepted."""
-    functions = [{"name": f"f{min(number, 127)}", "depth": min(number, 127), "own": 1} for number in range(4000)]
-    for number, one in enumerate(functions):
-        one["total"] = 4000 - number if number < 127 else 1
-    side = {"functions": functions, "instructions": 4000, "phases": [0, 0, 0, 4000]}
-    return {**found, "sides": [each | side for each in found["sides"]]}
 
 
 def _file(name: str, make: Callable[[Path], object]) -> Callable[[Path], None]:
@@ -229,14 +206,13 @@ _MACHINES = [
     Kind("operations of 9e18", _counts(_sides(operations=9e18)), ""),
     Kind("a clock of 10^30", _counts(_sides(clock_ns=10**30)), ""),
     Kind("an instruction of 2^62 ns", _counts(lambda found: found | {"ns_per_instruction": 1 << 62}), ""),
-    Kind("100,000 functions that forge lines", _counts(_many_functions), ""),
+    Kind("100,000 events", _counts(lambda found: found | {"events": found["events"] * 100_000}), ""),
     Kind("100,000 notes", _counts(lambda found: found | {"notes": [LINES] * 100_000}), ""),
-    Kind("call paths that forge lines", _paths(_all_forged), ""),
-    Kind("a call path that calls itself", _paths(_tree(above=[-1, 1, 1])), ""),
-    Kind("call paths of absent functions", _paths(_tree(frame=[0, 1, 99])), ""),
-    Kind("65,536 paths of 512 calls", _paths(_deep_tree(1 << 16, 511), _of_nodes(1 << 16)), ""),
+    Kind("call paths that forge lines", _stored(_COUNTS, PATHS_OF_ROW, _all_forged), ""),
+    Kind("call paths of absent functions", _counts(_profile(lambda found: found | {"frames": []})), ""),
+    Kind("3000 paths of 300 calls", _counts(_deep(3000, 300)), ""),
     Kind("wake-ups that forge lines", _wakeups(_all_forged), ""),
-    Kind("wake-ups of 4000 functions", _wakeups(_deep_wakeups), ""),
+    Kind("wake-ups of 3000 functions", _wakeups(_deep(3000, 300)), ""),
     Kind("wake-ups of -1 ns", _wakeups(_sides(latency_ns=-1)), ""),
     Kind("a wake-up of 2^62 instructions", _wakeups(_sides(instructions=1 << 62)), ""),
     Kind("a machine of an unknown architecture", edited("experiment", **{**_MACHINE, "architecture": LINES}), ""),

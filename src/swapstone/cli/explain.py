@@ -64,8 +64,8 @@ def explain_command(
     r"""Find out why a row of a record differs.
 
     A row is a workload, a metric and a candidate. Without --only, --candidate and METRIC it is the row with the largest difference.
-    Baseline and candidate run again under instruments, each in runs of its own: counts of system calls, faults, context switches,
-    allocations and copies; stacks; instructions. The functions that account for the difference in time are named. Of a record on the
+    Baseline and candidate run again under instruments, each in runs of its own: counts of system calls, faults and context switches;
+    stacks; instructions. The functions that account for the difference in time are named. Of a record on the
     exact clock, the instructions are counted by function; of a latency, the path of the worst wake-up is printed, from the timer to the
     thread. The evidence is stored in the record's folder explain/, beside flame graphs.
 
@@ -101,7 +101,6 @@ def explain_command(
 @click.option("--candidate", metavar="VARIANT", help="The row's candidate.")
 @click.option("--on-cpu", "kind", flag_value="on-cpu", default="on-cpu", help="Where processor time goes.  [default]")
 @click.option("--off-cpu", "kind", flag_value="off-cpu", help="What threads wait for.")
-@click.option("--allocations", "kind", flag_value="allocations", help="Allocated bytes, by caller.")
 @click.option("--syscalls", "kind", flag_value="syscalls", help="System calls, by caller.")
 @click.option(
     "--instructions",

@@ -3,15 +3,17 @@
 
 from __future__ import annotations
 
+import json
+
 import msgspec
 import pytest
 from tools.fuzz_seeds import COUNTED_ROW, PATHS_OF_ROW
 
-from swapstone.core.model.profile import OWN_OBJECT, Frame
+from swapstone.core.model.profile import OWN_OBJECT, Frame, Profile
 from swapstone.core.report.render import terminal
 from swapstone.parts.explain.explanation.counted_answer import GRAPH_NOTE, event_rows, explain_counts, file_rows
-from swapstone.parts.explain.model.instruction_counts import MOST_FUNCTIONS, CountedRow, PathTree
-from swapstone.parts.explain.report.explanation_document import document_of, function_table, summary_of
+from swapstone.parts.explain.model.instruction_counts import MOST_EVENTS, CountedRow
+from swapstone.parts.explain.report.explanation_document import document_of, function_table, summary_of, to_json
 from swapstone.parts.explain.session.explanation_files import profiles
 
 FOUND = msgspec.json.decode(COUNTED_ROW, type=CountedRow)
@@ -38,14 +40,13 @@ def test_the_functions_with_the_largest_differences_are_listed_with_callers() ->
         ("kernel, below main", "0", "10", "+10", "65 %", "+10", "main"),
         ("all of them (instructions)", "14.5", "30", "+15.5", "100 %", "", ""),
     )
-    brief = explain_counts(WITH_PATHS, brief=True)
-    assert function_table(brief)[1] == ("strlen (C library)", "0", "20", "+20", "129 %", "+20")
-    assert summary_of(brief, ()).ledger == function_table(brief)
+    flat = explain_counts(FOUND)
+    assert function_table(flat)[1] == ("strlen (C library)", "0", "20", "+20", "129 %", "+20")
+    assert summary_of(flat, ()).ledger == function_table(flat)
 
 
 def test_the_first_screen_has_what_is_not_known_and_how_to_see_the_callers() -> None:
-    assert WITH_PATHS.paths is not None
-    notes = WITH_PATHS.paths[1].notes()
+    notes = WITH_PATHS.profiles[1].notes
     found = explain_counts(WITH_PATHS)
     text = " ".join(terminal.render(document_of(found, record="/r"), terminal.Terminal(width=120)).split())
     assert notes and all(note in text for note in notes) and "elapsed ns by its clock" in text
@@ -55,15 +56,19 @@ def test_the_first_screen_has_what_is_not_known_and_how_to_see_the_callers() -> 
 
 def _made(before: dict[str, int], after: dict[str, int]) -> CountedRow:
     """Return a row whose functions of the program are below `main`."""
-    names = sorted({*before, *after})
-    frames = tuple(Frame(symbol=name, object=OWN_OBJECT) for name in ("main", *names))
-    above, numbers = (-1, *(0 for _ in names)), tuple(range(len(frames)))
-    trees = [
-        PathTree(frames=frames, above=above, frame=numbers, own=(0, *(side.get(name, 0) for name in names)))
-        for side in (before, after)
+    sides = [
+        msgspec.structs.replace(side, profile=_below_main(weights), operations=1.0)
+        for side, weights in zip(FOUND.sides, (before, after), strict=True)
     ]
-    sides = [msgspec.structs.replace(side, operations=1.0) for side in FOUND.sides]
-    return msgspec.structs.replace(FOUND, sides=(sides[0], sides[1]), paths=(trees[0], trees[1]), no_paths="")
+    return msgspec.structs.replace(FOUND, sides=(sides[0], sides[1]), no_paths="")
+
+
+def _below_main(weights: dict[str, int]) -> Profile:
+    stacks: dict[tuple[Frame, ...], float] = {
+        (Frame(symbol="main", object=OWN_OBJECT), Frame(symbol=name, object=OWN_OBJECT)): float(weight)
+        for name, weight in weights.items()
+    }
+    return Profile.of(stacks, kind="instructions", unit="1", operations=1.0)
 
 
 def _sentence(before: dict[str, int], after: dict[str, int]) -> str:
@@ -90,12 +95,6 @@ def test_the_sentence_names_the_functions_with_the_difference() -> None:
     assert apart == "the difference is spread over 4 functions, and no three of them are shown to have 80 % of it."
 
 
-@pytest.mark.parametrize("entry", ["__x64_sys_brk", "__arm64_sys_brk", "__riscv_sys_brk", "sys_brk"])
-def test_system_calls_of_each_architecture_are_named(entry: str) -> None:
-    functions = (FOUND.functions[0], msgspec.structs.replace(FOUND.functions[1], name=entry))
-    assert event_rows(msgspec.structs.replace(FOUND, functions=functions))[0][0] == "system call brk"
-
-
 def test_the_clock_is_divided_by_its_scale() -> None:
     slower = msgspec.structs.replace(FOUND, ns_per_instruction=2)
     assert file_rows(slower)[-1][:3] == ("elapsed ns by its clock / 2", "7", "13.5")
@@ -104,18 +103,19 @@ def test_the_clock_is_divided_by_its_scale() -> None:
 def test_contradicting_numbers_are_named() -> None:
     sides = (msgspec.structs.replace(FOUND.sides[0], instructions=31), FOUND.sides[1])
     assert "don't sum" in msgspec.structs.replace(FOUND, sides=sides).problem()
-    assert "no reason" in msgspec.structs.replace(FOUND, no_paths="").problem()
     with pytest.raises(msgspec.ValidationError, match="ns_per_instruction"):
         msgspec.json.decode(msgspec.structs.replace(FOUND, ns_per_instruction=0).encoded(), type=CountedRow)
 
 
-def test_notes_and_functions_beyond_their_limits_are_refused() -> None:
-    assert msgspec.structs.replace(FOUND, notes=("n",) * 100).problem() == ""
-    assert "more than 100 notes" in msgspec.structs.replace(FOUND, notes=("n",) * 101).problem()
-    none = msgspec.structs.replace(FOUND.functions[0], baseline=0, candidate=0)
-    many = (*FOUND.functions, *(none,) * (MOST_FUNCTIONS - 2))
-    assert msgspec.structs.replace(FOUND, functions=many).problem() == ""
-    assert "functions" in msgspec.structs.replace(FOUND, functions=(*many, none)).problem()
+def test_notes_and_events_beyond_their_limits_are_refused() -> None:
+    assert msgspec.structs.replace(FOUND, notes=("n",) * 100, events=FOUND.events * MOST_EVENTS).problem() == ""
+    for change in ({"notes": ("n",) * 101}, {"events": FOUND.events * (MOST_EVENTS + 1)}):
+        assert "more than 100 notes" in msgspec.structs.replace(FOUND, **change).problem()
+
+
+def test_the_profiles_are_no_part_of_the_json() -> None:
+    printed = json.loads(to_json(explain_counts(WITH_PATHS), WITH_PATHS))["counted"]
+    assert [each.get("profile") for each in printed["sides"]] == [None, None] and printed["events"][0]["name"] == "brk"
 
 
 def test_why_there_are_no_callers_is_stated_and_no_graph_is_drawn() -> None:

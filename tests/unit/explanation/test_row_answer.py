@@ -22,6 +22,7 @@ from swapstone.parts.explain.model.explanation import (
     InstrumentResult,
     MissingInstrument,
     RowMeasurements,
+    SourceLine,
 )
 from swapstone.parts.explain.model.wait_causes import DELAYED_ACK, EndedWaits, ProcessorTaken
 from swapstone.parts.explain.report.explanation_document import document_of, function_table, summary_of
@@ -58,6 +59,28 @@ def test_the_function_that_leads_is_named_with_its_caller_share_and_interval() -
     assert found.sentence.endswith("%).") and found.time is not None and found.time.leading == 1
     turned = explain(row(candidate, base)).sentence
     assert "w takes 1 ms (cpu) with musl instead of 2 ms with glibc" in turned and " less, " in turned
+
+
+def test_a_function_has_the_line_of_the_slower_variant_on_a_processor() -> None:
+    chance = random.Random(1)
+    seen = row((drawn(chance, {OWN: 1.0}), [1e6] * 10), (drawn(chance, {OWN: 0.5, FREE: 0.5}), [2e6] * 10))
+
+    def line(variant: str, symbol: str, where: str, text: str, instrument: str = "on-cpu") -> InstrumentResult:
+        found = next((run for run in seen.runs if (run.variant, run.instrument) == (variant, instrument)), None)
+        made = SourceLine(symbol=symbol, object=where, line=text)
+        return msgspec.structs.replace(found or result(instrument, variant), lines=(made,))
+
+    runs = (
+        line(CANDIDATE, "__libc_free", "libc.so", "fr\x1bee.c:3"),
+        line(CANDIDATE, "free", "libc.so", "wait.c:3", "off-cpu"),
+        line(BASE, "free", "libc.so", "malloc.c:9"),
+    )
+    found = explain(msgspec.structs.replace(seen, runs=runs))
+    assert found.time is not None
+    assert [(one.symbol, one.line) for one in found.time.functions] == [("free", "fr\x1bee.c:3")]
+    assert function_table(found)[1][0] == "free (C library) at fr\\x1bee.c:3"
+    text = " ".join(terminal.render(document_of(found), terminal.Terminal(width=200)).split())
+    assert "free (C library) at fr\\x1bee.c:3, called by work, takes" in text and "\x1b" not in text
 
 
 def test_several_functions_lead_together() -> None:
@@ -385,7 +408,7 @@ def test_a_count_of_which_the_slower_variant_has_no_more_is_no_evidence() -> Non
     ) == ("9 read per operation (other variant: 0)")
 
 
-def test_calls_and_allocations_belong_to_functions_of_their_name() -> None:
+def test_calls_belong_to_functions_of_their_name() -> None:
     calls = counted(
         "instructions",
         {("calls", "memset (libc.so.6)"): 5.0},
@@ -402,12 +425,6 @@ def test_calls_and_allocations_belong_to_functions_of_their_name() -> None:
     )
     assert evidence_of({mine: 1}, {mine: 1, other: 8}, *musl) == "9 calls of strlen per operation (other variant: 0)"
     assert evidence_of({mine: 1}, {OWN: 1, other: 8}, *musl) == "9 calls of strlen per operation"
-    sizes = counted("allocations", {("allocations", "of 1 to 64 B"): 1.0}, {("allocations", "of 1 to 64 B"): 50.0})
-    assert (
-        evidence_of({OWN: 1}, {OWN: 1, FREE: 8}, *sizes)
-        == "50 allocations of 1 to 64 B per operation (other variant: 1)"
-    )
-    assert evidence_of({OWN: 1}, {OWN: 1, STRLEN: 8}, *sizes) == ""
 
 
 def test_instructions_belong_to_functions_by_their_own_time() -> None:

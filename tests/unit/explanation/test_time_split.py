@@ -274,40 +274,6 @@ def test_the_same_evidence_has_the_same_intervals() -> None:
     assert time_split(seen) == time_split(seen)
 
 
-def test_a_profile_without_samples_of_the_kernel_is_refused_where_the_kernel_counted_system_time() -> None:
-    chance = random.Random(8)
-    seen = row((drawn(chance, {OWN: 1.0}), noisy(chance, 1e8)), (drawn(chance, {OWN: 1.0}), noisy(chance, 1e9)))
-    counted = (("user", 7e7), ("system", 9.3e8), ("counted", 1e9))
-    candidate = msgspec.structs.replace(seen.references[1], metrics=(*seen.references[1].metrics, *counted))
-    found = explain(msgspec.structs.replace(seen, references=(seen.references[0], candidate)))
-    assert found.time is None
-    text = (
-        "the profile of musl has 0 % of its samples in the kernel, but by the kernel's own counters 93 % of the processor time is system "
-        "time."
-    )
-    assert found.sentence == f"Which function accounts for the difference of w is not known: {text}"
-    assert f"The profile is refused: {text}" in found.unknown
-
-
-@pytest.mark.parametrize(
-    "counted",
-    [
-        (("user", 9e7), ("system", 1e7), ("counted", 1e8)),  # a tenth, and 100 ticks
-        (("user", 0.0), ("system", 1e7), ("counted", 1e7)),  # one tick in each of 10 runs decides nothing
-        (("user", 0.0), ("system", 0.0), ("counted", 0.0)),
-        (("user", 7e7), ("system", 9.3e8), ("counted", 1e9), ("nvcsw", 2000.0)),  # bursts that ticks seldom find
-        (),
-    ],
-)
-def test_a_profile_that_agrees_or_can_not_be_checked_is_not_refused(counted: tuple[tuple[str, float], ...]) -> None:
-    chance = random.Random(9)
-    seen = row(
-        (drawn(chance, {OWN: 1.0}), noisy(chance, 1e8)), (drawn(chance, {OWN: 0.9, READ: 0.1}), noisy(chance, 2e8))
-    )
-    sides = [msgspec.structs.replace(each, metrics=(*each.metrics, *counted)) for each in seen.references]
-    assert time_split(msgspec.structs.replace(seen, references=(sides[0], sides[1]))) is not None
-
-
 def test_measurements_are_stored_under_the_field_names_of_the_format() -> None:
     missing = (MissingInstrument(instrument="on-cpu", reason="no perf", remedy="sudo sysctl x"),)
     stored = msgspec.structs.replace(

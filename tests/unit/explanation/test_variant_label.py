@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from swapstone.parts.explain.model.variant_label import short_label
+from swapstone.parts.explain.explanation.amounts import short_label
 
 
 @pytest.mark.parametrize(

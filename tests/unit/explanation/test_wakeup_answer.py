@@ -9,14 +9,13 @@ import msgspec
 import pytest
 from tools.fuzz_seeds import WAKEUP_ROW
 
+from swapstone.core.model.profile import KERNEL, Frame, Profile
 from swapstone.core.report.render import find_renderer
 from swapstone.parts.explain.explanation.wakeup_answer import delay, ended_by, explain_wakeups, phase_rows
-from swapstone.parts.explain.model.wakeup_paths import (
+from swapstone.parts.explain.model.instruction_counts import (
     DisabledSection,
-    PathFunction,
     TracedRow,
     WakeupPath,
-    profile_of,
 )
 from swapstone.parts.explain.report.explanation_document import document_of, function_table, summary_of, to_json
 from tests.json_schema import check_printed
@@ -40,35 +39,23 @@ def test_the_functions_that_differ_and_what_delayed_the_later_thread_are_the_ans
     assert "executes 9100 fewer, 110 % of the difference" in swapped and swapped.endswith(waited)
 
 
-def _path(*functions: tuple[str, int, int]) -> WakeupPath:
-    """Return a path of functions (name, depth, own instructions); ``irq`` handles an interrupt."""
-    totals: list[int] = []
-    for at, (_, depth, own) in enumerate(functions):
-        below = [each for _, each, _ in functions[at + 1 :]]
-        inside = next((number for number, each in enumerate(below) if each <= depth), len(below))
-        totals.append(own + sum(each for _, _, each in functions[at + 1 : at + 1 + inside]))
-    made = tuple(
-        PathFunction(name=name, depth=depth, own=own, total=total, handler=name == "irq")
-        for (name, depth, own), total in zip(functions, totals, strict=True)
-    )
-    every = sum(own for _, _, own in functions)
-    return msgspec.structs.replace(GENERIC, instructions=every, phases=(0, 0, every, 0), functions=made)
-
-
-def test_a_path_is_a_profile_in_which_handlers_have_no_caller() -> None:
-    side = _path(("a", 0, 5), ("b", 1, 10), ("irq", 2, 70), ("inner", 3, 7), ("a", 1, 20), ("", 2, 1))
-    assert side.problem() == ""
-    stacks = {";".join(frame.symbol for frame in frames): weight for frames, weight in profile_of(side).weighted()}
-    assert stacks == {"a": 5, "a;b": 10, "irq": 70, "irq;inner": 7, "a;a": 20, "a;a;[unknown]": 1}
+def _path(**functions: float) -> WakeupPath:
+    """Return a path of functions without callers."""
+    frames: dict[tuple[Frame, ...], float] = {
+        (Frame(symbol=name, object=KERNEL),): own for name, own in functions.items()
+    }
+    profile = Profile.of(frames, kind="instructions", unit="1", operations=1.0)
+    every = int(sum(functions.values()))
+    return msgspec.structs.replace(GENERIC, instructions=every, phases=(0, 0, every, 0), profile=profile)
 
 
 def test_several_functions_grew_or_many() -> None:
-    before = _path(("a", 0, 50), ("b", 0, 50), ("c", 0, 50), ("d", 0, 50), ("e", 0, 50))
-    after = _path(("a", 0, 100), ("b", 0, 90), ("c", 0, 50), ("d", 0, 50), ("e", 0, 50))
+    before = _path(**dict.fromkeys("abcde", 50))
+    after = _path(a=100, b=90, c=50, d=50, e=50)
     assert (
         ": a (kernel) executes 50 more, 56 % of the difference; b (kernel) executes 40 more, 44 % of the difference; together 100 %. With"
     ) in explain_wakeups(msgspec.structs.replace(FOUND, sides=(before, after))).sentence
-    many = msgspec.structs.replace(FOUND, sides=(before, _path(*((name, 0, 60) for name in "abcde"))))
+    many = msgspec.structs.replace(FOUND, sides=(before, _path(**dict.fromkeys("abcde", 60))))
     assert (
         ": the difference is spread over 5 functions, and no three of them are shown" in explain_wakeups(many).sentence
     )
@@ -130,9 +117,7 @@ def test_every_format_has_the_path() -> None:
 
 
 def test_text_from_a_record_is_not_printed_raw() -> None:
-    hostile = msgspec.structs.replace(
-        GENERIC, functions=(PathFunction(name="a\x1b[31m", depth=0, own=9500, total=9500),), variant="kernel=\x1b[2J"
-    )
+    hostile = msgspec.structs.replace(_path(**{"a\x1b[31m": 9500}), variant="kernel=\x1b[2J")
     found = explain_wakeups(msgspec.structs.replace(FOUND, sides=(RT, hostile)))
     assert "\x1b" in found.sentence
     for name in ("html", "markdown", "text"):
@@ -143,15 +128,13 @@ def test_text_from_a_record_is_not_printed_raw() -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"functions": ()}, "no functions"),
+        ({"profile": None}, "no profile"),
         ({"instructions": 0}, "phases"),
         ({"cycle": 10}, "not one of its cycles"),
         ({"equal": 0}, "not one of its cycles"),
         ({"phases": (0, 0, 0, 9)}, "phases"),
-        ({"functions": (PathFunction(name="a", depth=1, own=9500, total=9500),)}, "no caller"),
-        ({"functions": (PathFunction(name="a", depth=0, own=9, total=9500),)}, "don't sum to their callers"),
-        ({"functions": (PathFunction(name="a", depth=0, own=9, total=9),)}, "don't sum to its instructions"),
-        ({"functions": (PathFunction(name="a", depth=0, own=-1, total=-1),)}, "don't sum"),
+        ({"profile": _path(a=9).profile}, "don't sum to its instructions"),
+        ({"profile": _path(a=-1, b=9501).profile}, "contradicts itself"),
     ],
 )
 def test_contradicting_numbers_are_named(change: dict[str, object], words: str) -> None:

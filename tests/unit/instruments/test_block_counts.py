@@ -14,17 +14,17 @@ from tools.small_elf import small_elf
 from swapstone.core.model import UserError
 from swapstone.core.model.cpio import file as file_entry
 from swapstone.core.wire import TrialRequest
-from swapstone.parts.explain.instruments.call_paths import decode_paths
+from swapstone.parts.explain.instruments.call_paths import call_profile, decode_paths
 from swapstone.parts.explain.instruments.code_files import CodeFile, CodeMap, read_code
 from swapstone.parts.explain.instruments.counted_runs import (
     CountedRun,
-    by_function,
     code_files,
-    paired,
+    events_of,
+    kernel_entries,
     repeated_instructions,
 )
 from swapstone.parts.explain.instruments.debug_files import DebugFiles
-from swapstone.parts.explain.instruments.function_names import FunctionKey, KernelSymbols, decode_kallsyms, names_of
+from swapstone.parts.explain.instruments.function_names import KernelSymbols, TableOf, decode_kallsyms, names_of
 from swapstone.parts.explain.instruments.plugin_file import Block
 from swapstone.parts.explain.model.instruction_counts import (
     AMBIGUOUS,
@@ -91,19 +91,19 @@ def test_code_belongs_to_the_file_with_the_same_bytes_at_its_address() -> None:
     ]
 
 
-def test_sums_by_function_are_the_whole() -> None:
+def _summed(*files: CodeFile, table: TableOf = lambda _: None) -> dict[tuple[str, str], float]:
+    """Return the instructions of `FILE` by function (name, object)."""
     kernel = KernelSymbols([(KERNEL, "first", ""), (KERNEL + 0x10, "second", "zram"), (KERNEL + 0x10, "_marker", "")])
-    blocks, table = (
-        decode_paths(FILE).blocks,
-        DebugFiles(functools.partial(read_debug_file, "x86_64"), Path(), print).table,
-    )
+    found = decode_paths(FILE)
+    profile = call_profile(found, names_of(found.blocks, list(files), kernel, KERNEL, table=table), 1.0)
+    return {(frames[-1].symbol, frames[-1].object): weight for frames, weight in profile.weighted()}
 
-    def summed(*files: CodeFile) -> dict[FunctionKey, tuple[int, int]]:
-        return by_function(blocks, names_of(blocks, list(files), kernel, KERNEL, table=table))
 
-    functions = summed(_file("prog", ADD + LONG, fixed=True, start=0x401000))
-    assert functions["", "prog", "prog"] == (4, 0) and functions["second", "zram", "kernel"] == (7, 7)
-    assert summed()["", "", "unknown"] == (9, 0)
+def test_sums_by_function_are_the_whole() -> None:
+    table = DebugFiles(functools.partial(read_debug_file, "x86_64"), Path(), print).table
+    found = _summed(_file("prog", ADD + LONG, fixed=True, start=0x401000), table=table)
+    assert found == {("[unknown]", "prog"): 4, ("[unknown]", "unknown"): 5, ("second", "[kernel]"): 7}
+    assert _summed() == {("[unknown]", "unknown"): 9, ("second", "[kernel]"): 7}
 
 
 def test_the_program_of_the_trial_comes_before_that_of_another_variant() -> None:
@@ -113,26 +113,29 @@ def test_the_program_of_the_trial_comes_before_that_of_another_variant() -> None
         dataclasses.replace(file, name=name, kind=kind)
         for file, name, kind in zip(files, "abc", (PROGRAM, OTHER_PROGRAM, "libz.so"), strict=True)
     )
-    kernel, blocks = KernelSymbols([(KERNEL, "first", "")]), decode_paths(FILE).blocks
 
-    def summed(*candidates: CodeFile) -> set[FunctionKey]:
-        user = [block for block in blocks if block.address < KERNEL]
-        return by_function(user, names_of(user, list(candidates), kernel, KERNEL, table=lambda _: None)).keys() - {
-            ("", "", UNKNOWN)
-        }
+    def owner(*candidates: CodeFile) -> set[str]:
+        return {where for _, where in _summed(*candidates)} - {UNKNOWN, "[kernel]"}
 
-    assert summed(own, other) == {("", "a", PROGRAM)}
-    assert summed(other) == {("", "b", OTHER_PROGRAM)}
-    assert summed(own, other, library) == summed(other, library) == {("", "", AMBIGUOUS)}
+    assert (owner(own, other), owner(other)) == ({"[program]"}, {"b"})
+    assert owner(own, other, library) == owner(other, library) == {AMBIGUOUS}
 
 
 def test_what_faulted_inside_a_block_is_not_counted_twice() -> None:
-    functions = {("asm_exc_page_fault", "", "kernel"): (40, 4)}
-    assert repeated_instructions(decode_paths(FILE), functions, "x86_64") == 4 - (5 - 4)
+    assert repeated_instructions(decode_paths(FILE), {"asm_exc_page_fault": 4}, "x86_64") == 4 - (5 - 4)
+    assert repeated_instructions(decode_paths(FILE), {}, "x86_64") == 0
 
 
-def test_functions_of_both_sides_are_paired() -> None:
-    def run(name: str, operations: float, count: int) -> CountedRun:
+def test_functions_of_the_kernel_are_entered_at_their_first_instruction() -> None:
+    kernel = KernelSymbols([(KERNEL, "first", ""), (KERNEL + 0x10, "second", "")])
+    inside = dataclasses.replace(decode_paths(FILE).blocks[2], address=KERNEL + 4)
+    blocks = [*decode_paths(FILE).blocks[2:], inside]
+    assert kernel_entries([*decode_paths(FILE).blocks[:2], *blocks], kernel) == {"second": 7}
+
+
+@pytest.mark.parametrize("entry", ["__x64_sys_brk", "__arm64_sys_brk", "__riscv_sys_brk", "sys_brk"])
+def test_system_calls_of_each_architecture_are_events(entry: str) -> None:
+    def run(name: str, operations: float, **entries: int) -> CountedRun:
         side = CountedSide(
             variant=name,
             trial="t",
@@ -140,18 +143,16 @@ def test_functions_of_both_sides_are_paired() -> None:
             output="o",
             program_sha256="",
             operations=operations,
-            instructions=count + 10,
+            instructions=10,
             clock_ns=0,
             repeated=0,
-            lost=0,
         )
-        return CountedRun(side, {(name, "libc", "C library"): (count, 1), ("both", "", "kernel"): (10, 2)}, PASSES)
+        return CountedRun(side, entries, PASSES)
 
-    found = paired(run("a", 1, 100), run("b", 2, 500))
-    assert [(one.name, one.baseline, one.candidate, one.entries) for one in found] == [
-        ("b", 0, 500, (0, 1)),
-        ("a", 100, 0, (1, 0)),
-        ("both", 10, 10, (2, 2)),
+    found = events_of(run("a", 1, **{entry: 3, "other": 9}), run("b", 2, handle_mm_fault=5))
+    assert [(one.group, one.name, one.baseline, one.candidate) for one in found] == [
+        ("faults", "page faults", 0, 2.5),
+        ("system calls", "brk", 3, 0),
     ]
 
 

@@ -9,18 +9,17 @@ import pytest
 from tools.plugin_output import paths_file, traced_block
 
 from swapstone.core.model import UserError
-from swapstone.core.model.profile import KERNEL, OWN_OBJECT, Frame
-from swapstone.parts.explain.instruments.call_paths import decode_paths
+from swapstone.core.model.profile import KERNEL, OWN_OBJECT, Frame, Profile
+from swapstone.parts.explain.instruments.call_paths import NOT_KEPT, call_profile, decode_paths
 from swapstone.parts.explain.instruments.counted_runs import path_words, unfollowed
 from swapstone.parts.explain.instruments.function_names import FunctionKey, KernelSymbols, NamesOf
-from swapstone.parts.explain.instruments.path_tree import NOT_KEPT, tree_of
+from swapstone.parts.explain.model.explanation import profile_problem
 from swapstone.parts.explain.model.instruction_counts import (
     AMBIGUOUS,
     C_LIBRARY,
     KERNEL_CODE,
     PROGRAM,
     UNKNOWN,
-    PathTree,
     frame_of,
 )
 
@@ -39,16 +38,16 @@ NAMES: Mapping[int, FunctionKey] = {
 
 
 def _names(names: Mapping[int, FunctionKey] = NAMES) -> NamesOf:
-    return lambda _: lambda address: (names[address >> 12], False)
+    return lambda _: lambda address: names[address >> 12]
 
 
-def _lines(tree: PathTree) -> dict[str, int]:
+def _profile(data: bytes = FILE, names: Mapping[int, FunctionKey] = NAMES, most: int = 1 << 20) -> Profile:
+    return call_profile(decode_paths(data), _names(names), 2.0, most)
+
+
+def _lines(profile: Profile) -> dict[str, int]:
     """Return the instructions of each path."""
-    profile = tree.profile(1.0)
-    return {
-        ";".join(profile.frames[number].symbol for number in stack.frames): int(stack.weight)
-        for stack in profile.stacks
-    }
+    return {";".join(frame.symbol for frame in frames): int(weight) for frames, weight in profile.weighted()}
 
 
 def test_a_file_is_decoded() -> None:
@@ -89,53 +88,56 @@ def test_damage_is_named(data: bytes, words: str) -> None:
 
 
 def test_functions_are_below_their_callers() -> None:
-    tree = tree_of(decode_paths(FILE), _names())
-    assert _lines(tree) == {"main": 6, "main;work": 10, "main;work;read;__x64_sys_read": 8}
-    assert tree.total == decode_paths(FILE).instructions
-    assert tree.frames[-1] == Frame(symbol="__x64_sys_read", object=KERNEL)
-    assert tree.problem() == "" and "longest path that is followed: 1." in tree.notes()[0]
+    found = _profile()
+    assert _lines(found) == {"main": 6, "main;work": 10, "main;work;read;__x64_sys_read": 8}
+    assert (found.total, found.operations) == (decode_paths(FILE).instructions, 2.0)
+    assert found.frames[-1] == Frame(symbol="__x64_sys_read", object=KERNEL)
+    assert profile_problem(found) == "" and "longest path that is followed: 1." in found.notes[0]
 
 
 def test_what_precedes_the_program_is_left_out() -> None:
     start = {**NAMES, MAIN >> 12: ("__libc_start_main", "libc.so.6", C_LIBRARY), WORK >> 12: ("main", "p", PROGRAM)}
-    assert "main" in _lines(tree_of(decode_paths(FILE), _names(start)))
+    assert "main" in _lines(_profile(names=start))
     thread = {**NAMES, MAIN >> 12: ("start_thread", "libc.so.6", C_LIBRARY)}
-    assert "work" in _lines(tree_of(decode_paths(FILE), _names(thread)))
+    assert "work" in _lines(_profile(names=thread))
     static = {**NAMES, MAIN >> 12: ("_start", "p", PROGRAM), WORK >> 12: ("main", "p", PROGRAM)}
-    assert "main" in _lines(tree_of(decode_paths(FILE), _names(static)))
+    assert "main" in _lines(_profile(names=static))
     callback = {**NAMES, SYSTEM >> 12: ("compare", "p", PROGRAM)}
-    assert "main;work;read;compare" in _lines(tree_of(decode_paths(FILE), _names(callback)))
+    assert "main;work;read;compare" in _lines(_profile(names=callback))
+    other = {**NAMES, MAIN >> 12: ("main", "libz.so", "libz.so"), WORK >> 12: ("main", "p", PROGRAM)}
+    assert {"main", "main;read;__x64_sys_read"} == _lines(_profile(names=other)).keys()
 
 
 def test_a_recursion_of_main_is_kept() -> None:
     names = {**NAMES, WORK >> 12: ("main", "p", PROGRAM)}
-    assert "main;main" in _lines(tree_of(decode_paths(FILE), _names(names)))
+    assert "main;main" in _lines(_profile(names=names))
 
 
 def test_paths_of_equal_names_are_added() -> None:
     names = {**NAMES, WORK >> 12: ("main", "p", PROGRAM)}
     data = paths_file(BLOCKS, [(0, 1), (0, 2)], [(1, 3, 2, 1), (2, 3, 2, 10)])
-    assert _lines(tree_of(decode_paths(data), _names(names))) == {"main;read": 22}
+    assert _lines(_profile(data, names)) == {"main;read": 22}
 
 
 def test_a_block_of_two_functions_counts_for_both() -> None:
     edge = 0x402FFC
     data = paths_file([traced_block(edge, [ADD, ADD, CALL])], [], [(0, 1, 3, 2), (0, 1, 2, 7)])
     names = {edge >> 12: ("one", "p", PROGRAM), (edge >> 12) + 1: ("two", "p", PROGRAM)}
-    assert _lines(tree_of(decode_paths(data), _names(names))) == {"one": 2 + 7, "two": 4}
+    assert _lines(_profile(data, names)) == {"one": 2 + 7, "two": 4}
 
 
 def test_small_functions_are_added_to_their_callers_if_there_are_too_many() -> None:
-    tree = tree_of(decode_paths(FILE), _names(), most=2)
-    assert _lines(tree) == {"main": 6, "main;work": 18} and tree.total == 24
-    assert tree.notes()[0] == "Functions with fewer than 16 instructions on a path were added to their callers."
+    assert len(_profile(most=7).frames) == 4
+    found = _profile(most=6)
+    assert _lines(found) == {"main": 6, "main;work": 18}
+    assert found.notes[0] == "Functions with fewer than 16 instructions on a path were added to their callers."
 
 
 def test_callers_without_room_have_a_name() -> None:
     data = paths_file(BLOCKS, [(0, 0)], [(1, 2, 2, 1)], full=3)
-    tree = tree_of(decode_paths(data), _names())
-    assert _lines(tree) == {"[callers not kept];work": 2}
-    assert tree.notes() == ("Calls that found no room: 3. Their functions are below [callers not kept].",)
+    found = _profile(data)
+    assert _lines(found) == {"[callers not kept];work": 2}
+    assert found.notes == ("Calls that found no room: 3. Their functions are below [callers not kept].",)
 
 
 def test_frames_of_each_kind_of_code() -> None:

@@ -30,8 +30,7 @@ from swapstone.parts.explain.instruments.instrument_result import (
     planned_runs,
 )
 from swapstone.parts.explain.instruments.offcpu import Timeline
-from swapstone.parts.explain.instruments.perf import MeasuredWindows, Recording
-from swapstone.parts.explain.instruments.perf_script import Event
+from swapstone.parts.explain.instruments.perf import Event, MeasuredWindows, Recording
 from swapstone.parts.explain.instruments.process_samples import (
     ThreadSample,
     events_of,

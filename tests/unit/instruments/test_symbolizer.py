@@ -1,17 +1,23 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Which frames are the program's own."""
+"""Which frames are the program's own, and the lines of their sources."""
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
+import os
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from swapstone.core.model.profile import KERNEL, OWN_OBJECT
 from swapstone.core.wire import TrialRequest
-from swapstone.parts.explain.instruments.perf_script import Event
-from swapstone.parts.explain.instruments.symbolizer import Symbolizer
+from swapstone.parts.explain.instruments.perf import Event
+from swapstone.parts.explain.instruments.symbol_tables import build_id, debug_file_of, of_elf, table_of
+from swapstone.parts.explain.instruments.symbolizer import Symbolizer, source_lines
 from swapstone.parts.explain.instruments.traced_run import Region, Tracee
+from tests.programs import needs
 
 
 @pytest.mark.parametrize("script", [True, False])
@@ -39,3 +45,91 @@ def test_addresses_in_no_file_above_a_stack_are_left_out() -> None:
     ] == ["f"]
     assert len(symbolizer.stack(Event("x", "prog", 1, 1, 0, stack=(nowhere, nowhere)))) == 1
     assert len(symbolizer.stack(Event("x", "prog", 1, 1, 0, stack=(nowhere, inner)))) == 2
+
+
+SOURCE = """
+static volatile int sum;
+__attribute__((noinline)) static void inner(void) {
+    sum += 1;
+}
+int main(void) {
+    sum = 0;
+    inner();
+    return 0;
+}
+"""
+
+
+def _built(folder: Path, *flags: str) -> Path:
+    (folder / "lines.c").write_text(SOURCE)
+    program = folder / "lines"
+    subprocess.run(["cc", "-O1", *flags, "-o", program, "lines.c"], check=True, cwd=folder)
+    return program
+
+
+def _calls(program: Path) -> tuple[Symbolizer, Event]:
+    """Return what names the functions of a program, and a sample in `inner`, below its call."""
+    table = table_of(program)
+    assert table is not None
+    (inner,) = (one.address for one in table if one.name == "inner")
+    code = subprocess.run(["objdump", "-d", program], check=True, capture_output=True, text=True).stdout
+    after = next(after for call, after in itertools.pairwise(code.splitlines()) if "call" in call and "<inner>" in call)
+    behind = int(after.split(":")[0], 16)
+    assert table.address_of(inner) == inner, "the first segment of a program begins with the file"
+    stack = tuple((at, "?", str(program.resolve())) for at in (inner, behind))
+    request = TrialRequest(id="x", arguments=(str(program),), cwd="/", timeout_ms=1)
+    return Symbolizer(Tracee("v", request, Region.PROGRAM)), Event("x", "lines", 1, 1, 0, stack=stack)
+
+
+def _lines(symbolizer: Symbolizer) -> dict[str, str]:
+    return {frame.symbol: line for frame, line in symbolizer.lines().items()}
+
+
+@needs("cc", "objdump", "addr2line")
+def test_a_function_has_the_source_line_of_most_of_its_samples(tmp_path: Path) -> None:
+    symbolizer, event = _calls(_built(tmp_path, "-g"))
+    (inner, main) = event.stack
+    symbolizer.stack(event)
+    assert _lines(symbolizer) == {"inner": "lines.c:4", "main": "lines.c:8"}, "that of the call, not the one behind it"
+    for _ in range(3):
+        symbolizer.stack(dataclasses.replace(event, stack=((main[0], *inner[1:]),)))
+    assert _lines(symbolizer)["main"] in {"lines.c:9", "lines.c:10"}
+
+
+@needs("cc", "objdump", "objcopy", "addr2line")
+def test_a_stripped_file_has_the_lines_of_its_debug_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = _built(tmp_path, "-g", "-Wl,--build-id")
+    symbolizer, event = _calls(program)
+    debug = tmp_path / "fetched"
+    subprocess.run(["objcopy", "--only-keep-debug", program, debug], check=True)
+    subprocess.run(["objcopy", "--strip-all", program], check=True)
+    symbolizer.stack(event)
+    assert _lines(symbolizer) == {}
+    (tmp_path / "bin").mkdir()
+    fetch = tmp_path / "bin" / "debuginfod-find"
+    fetch.write_text(f'#!/bin/sh\n[ "$1" = debuginfo ] && echo "$2" > {tmp_path}/asked && echo {debug}\n')
+    fetch.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
+    monkeypatch.delenv("DEBUGINFOD_URLS", raising=False)
+    assert debug_file_of(program) is None and not (tmp_path / "asked").exists(), (
+        "nothing is fetched without the variable"
+    )
+    monkeypatch.setenv("DEBUGINFOD_URLS", "http://localhost:1")
+    assert debug_file_of(program) == debug
+    assert (tmp_path / "asked").read_text().strip() == of_elf(program, build_id, "")
+    table = table_of(debug)
+    (address,) = (one.address for one in table or () if one.name == "inner")
+    assert source_lines(program, [address])[address].startswith("lines.c:")
+    fetch.write_text("#!/bin/sh\nexit 1\n")
+    assert debug_file_of(program) is None and debug_file_of(tmp_path / "absent") is None
+
+
+def test_what_is_no_line_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tool = tmp_path / "addr2line"
+    printed = ("/a b/scan.c:14 (discriminator 3)", "??:0", "??:?", "x.c:0", f"{'a' * 130}.c:1", "a.c:7")
+    tool.write_text("#!/bin/sh\ncat <<'END'\n" + "\n".join(printed) + "\nEND\n")
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    assert source_lines(tmp_path / "absent", range(6)) == {0: "scan.c:14", 5: "a.c:7"}
+    tool.write_text("#!/bin/sh\nexit 1\n")
+    assert source_lines(tmp_path / "absent", [1]) == {}

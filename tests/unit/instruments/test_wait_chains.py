@@ -11,8 +11,7 @@ from swapstone.core.model import UnavailableError
 from swapstone.core.model.profile import KERNEL, Frame
 from swapstone.core.wire import TrialRequest
 from swapstone.parts.explain.instruments import perf, waits
-from swapstone.parts.explain.instruments.perf import MeasuredWindows, Recording
-from swapstone.parts.explain.instruments.perf_script import Event, events
+from swapstone.parts.explain.instruments.perf import Event, MeasuredWindows, Recording, decode_events
 from swapstone.parts.explain.instruments.traced_run import ReferenceRuns, Region, TracedRun, Tracee
 from swapstone.parts.explain.instruments.waits import MOST_PAST, WaitChains, futex_reason, interrupt_reason
 from swapstone.parts.explain.model.wait_causes import (
@@ -274,7 +273,7 @@ RECORDED = """\
 
 
 def test_events_have_their_processor_and_forks_their_parent() -> None:
-    first, fork = events(RECORDED.splitlines())
+    first, fork = decode_events(RECORDED.splitlines())
     assert (first.cpu, first.tid, first.stack[0][1]) == (1, 14020, "__schedule")
     assert (fork.what, fork.pid, fork.parent) == ("fork", 14052, 14020)
     assert perf.process_tree([first, fork], 14020) == {14020, 14052}
@@ -283,7 +282,7 @@ def test_events_have_their_processor_and_forks_their_parent() -> None:
 def test_a_program_whose_name_is_a_number_loses_no_event() -> None:
     """An event without a stack is followed by the next at once, which must not be taken for a frame of it."""
     line = "             cc1 7/7 10.000000100: raw_syscalls:sys_enter: NR 202 (1, 2)"
-    found = list(events([line, line.replace("100:", "200:")]))
+    found = list(decode_events([line, line.replace("100:", "200:")]))
     assert [(event.comm, event.time_ns, event.stack) for event in found] == [
         ("cc1", 10_000_000_100, ()),
         ("cc1", 10_000_000_200, ()),
@@ -322,7 +321,7 @@ def test_large_recordings_have_stacks_by_frame_pointers(
         given.append((more["mapped"], more["most_bytes"]))
         taken.append("dwarf" if any("call-graph=dwarf" in word for word in options) else "fp")
         if (size := left.pop(0)) > 1:
-            raise perf.TooLargeError(size)
+            raise perf.TooLargeError(f"{size:.1f} times too large")
         ended = TracedRun(b"", "", 0, 1, pid=7)
         return Recording([], MeasuredWindows(((0, 100),)), ended, 0, "perf", frozenset())
 

@@ -9,12 +9,12 @@ from collections.abc import Sequence
 import pytest
 
 from swapstone.core.model import UnavailableError
+from swapstone.core.model.profile import Frame
 from swapstone.parts.explain.instruments.function_names import KernelSymbols
 from swapstone.parts.explain.instruments.instruction_kinds import PROCESSORS
 from swapstone.parts.explain.instruments.plugin_file import Block
-from swapstone.parts.explain.instruments.wakeup_path import _codes, find_path
-from swapstone.parts.explain.instruments.wakeup_trace import WakeupTrace
-from swapstone.parts.explain.model.wakeup_paths import DisabledSection, WakeupPath
+from swapstone.parts.explain.instruments.wakeup_path import WakeupTrace, _codes, find_path
+from swapstone.parts.explain.model.instruction_counts import DisabledSection, WakeupPath
 
 KERNEL = 1 << 63
 SIDE = {"variant": "v", "trial": "t", "run": "r", "output": "o", "equal": 1}
@@ -103,8 +103,10 @@ def _busy(count: int = 900) -> Trace:
     return _switch(trace)
 
 
-def _tree(found: WakeupPath) -> list[tuple[int, str, int, int]]:
-    return [(one.depth, one.name, one.own, one.total) for one in found.functions]
+def _stacks(found: WakeupPath) -> dict[str, float]:
+    """Return the instructions of each stack."""
+    assert found.profile is not None
+    return {";".join(frame.symbol for frame in frames): weight for frames, weight in found.profile.weighted()}
 
 
 def test_the_functions_are_below_their_callers() -> None:
@@ -112,22 +114,21 @@ def test_the_functions_are_below_their_callers() -> None:
     inside = 900 + 15 + 200
     assert found.phases == (0, 30, 5 + 10 + 5 + 5 + 5 + inside + 3, 50 + 10 + 20 + 10 + 10)
     assert found.instructions == sum(found.phases) == 60 + inside + 3 + 100
-    assert _tree(found) == [
-        (0, "entry_SYSCALL_64", 0, found.instructions - 30 - 10),
-        (1, "free_pages", 1100, found.instructions - 30 - 10),
-        (2, "asm_sysvec_apic_timer_interrupt", 15, 60),
-        (3, "hrtimer_interrupt", 25, 45),
-        (4, "hrtimer_wakeup", 10, 20),
-        (5, "enqueue_task_rt", 10, 10),
-        (2, "_raw_spin_lock", 15, 15),
-        (2, "__cond_resched", 3, 63),
-        (3, "__schedule", 50, 60),
-        (4, "__switch_to_asm", 10, 10),
-        (0, "__schedule", 20, 20),
-        (0, "do_nanosleep", 10, 10),
-        (0, "user code", 10, 10),
-    ]
-    assert [one.name for one in found.functions if one.handler] == ["asm_sysvec_apic_timer_interrupt"]
+    assert _stacks(found) == {
+        "asm_sysvec_apic_timer_interrupt": 15,
+        "asm_sysvec_apic_timer_interrupt;hrtimer_interrupt": 25,
+        "asm_sysvec_apic_timer_interrupt;hrtimer_interrupt;hrtimer_wakeup": 10,
+        "asm_sysvec_apic_timer_interrupt;hrtimer_interrupt;hrtimer_wakeup;enqueue_task_rt": 10,
+        "entry_SYSCALL_64;free_pages": 1100,
+        "entry_SYSCALL_64;free_pages;_raw_spin_lock": 15,
+        "entry_SYSCALL_64;free_pages;__cond_resched": 3,
+        "entry_SYSCALL_64;free_pages;__cond_resched;__schedule": 50,
+        "entry_SYSCALL_64;free_pages;__cond_resched;__schedule;__switch_to_asm": 10,
+        "__schedule": 20,
+        "do_nanosleep": 10,
+        "user code": 10,
+    }
+    assert found.problem() == ""
     assert found.switches == 0
     assert (found.ended_by, found.locks, found.disabled) == (
         ("__cond_resched", "free_pages"),
@@ -142,8 +143,8 @@ def test_interrupts_that_were_disabled_delay_the_interrupt() -> None:
     found = _path(_switch(_interrupt(trace)), latency_us=2)
     assert found.phases == (2000 - 60 - 103, 30, 33, 100)
     assert found.disabled == DisabledSection(begins="lock", ends="lock", modules=("mod", "mod"), instructions=3002)
-    assert _tree(found)[1] == (1, "lock", 2000 - 60 - 103, 2000 - 103)
-    assert found.functions[1].module == "mod"
+    assert _stacks(found)["entry_SYSCALL_64;lock"] == 2000 - 60 - 103
+    assert found.profile is not None and Frame(symbol="lock", object="mod") in found.profile.frames
     half = _path(_switch(_interrupt(trace)), latency_us=2, scale=2)
     assert half.instructions == 1000
 
@@ -165,8 +166,8 @@ def test_a_machine_that_waited_was_not_delayed() -> None:
 def test_an_interrupt_before_a_call_returns_into_the_function() -> None:
     trace = Trace().run("", 9).run("entry_SYSCALL_64", 20, CALL).run("free_pages", 500, CALL)
     _interrupt(trace).run("lock", 700, RET).run("free_pages", 300, CALL, at=504)
-    tree = _tree(_path(_switch(trace)))
-    assert tree[0][:2] == (0, "entry_SYSCALL_64") and tree[1][:2] == (1, "free_pages") and (2, "lock", 700, 700) in tree
+    stacks = _stacks(_path(_switch(trace)))
+    assert stacks["entry_SYSCALL_64;free_pages;lock"] == 700
 
 
 def test_other_switches_before_the_last_one_are_counted() -> None:
@@ -187,7 +188,7 @@ def test_a_block_that_a_device_interrupted_continues() -> None:
     trace = Trace().run("", 9).run("entry_SYSCALL_64", 20, CALL).run("free_pages", 100)
     _interrupt(trace).run("free_pages", 900, CALL, at=100, executed=450).run("free_pages", 450, CALL, at=550)
     found = _path(_switch(trace))
-    assert ("free_pages", 900) in {(one.name, one.own) for one in found.functions}
+    assert _stacks(found)["entry_SYSCALL_64;free_pages"] == 900
 
 
 @pytest.mark.parametrize(
@@ -218,8 +219,8 @@ def test_a_trace_of_nothing_is_refused(steps: Sequence[tuple[int, int]]) -> None
 def test_a_conditional_call_that_is_not_executed_enters_nothing() -> None:
     trace = Trace().run("", 9).run("entry_SYSCALL_64", 20, CALL).run("free_pages", 700, CALL)
     trace.run("free_pages", 300, at=704)
-    names = [name for _, name, _, _ in _tree(_path(_switch(_interrupt(trace).run("free_pages", 400, CALL, at=1200))))]
-    assert names.count("free_pages") == 1
+    stacks = _stacks(_path(_switch(_interrupt(trace).run("free_pages", 400, CALL, at=1200))))
+    assert max(stack.count("free_pages") for stack in stacks) == 1
 
 
 def test_the_page_of_vectors_of_arm_is_an_entry() -> None:

@@ -8,7 +8,7 @@ from tools.plugin_output import traced_block, wakeups_file
 
 from swapstone.core.model import UserError
 from swapstone.parts.explain.instruments.plugin_file import Block
-from swapstone.parts.explain.instruments.wakeup_trace import MemoryWrite, decode_wakeups, find_mark
+from swapstone.parts.explain.instruments.wakeup_path import MemoryWrite, decode_wakeups, find_mark
 
 NOP, RET = b"\x90", b"\xc3"
 FILE = wakeups_file(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Call paths of a row: what contradicts itself or the instructions by function is refused."""
+"""Profiles of a row on the exact clock: what contradicts itself or the number of instructions is refused."""
 
 from __future__ import annotations
 
@@ -9,29 +9,31 @@ import msgspec
 import pytest
 from tools.fuzz_seeds import COUNTED_ROW, PATHS_OF_ROW
 
+from swapstone.core.model.profile import Profile, ProfileRun, Stack
 from swapstone.parts.explain.explanation.profile_formats import folded, folded_difference
-from swapstone.parts.explain.model.instruction_counts import (
+from swapstone.parts.explain.model.explanation import (
     MOST_CALLS,
     MOST_DEPTH,
-    MOST_NODES,
-    CountedRow,
-    PathTree,
-    counted_profiles,
+    MOST_FRAMES,
+    MOST_RUNS,
+    MOST_STACKS,
+    profile_problem,
 )
+from swapstone.parts.explain.model.instruction_counts import CountedRow
 
 ROW = msgspec.json.decode(COUNTED_ROW, type=CountedRow)
 WITH_PATHS = msgspec.json.decode(PATHS_OF_ROW, type=CountedRow)
-assert WITH_PATHS.paths is not None
-PATHS = WITH_PATHS.paths
+PROFILE = WITH_PATHS.profiles[0]
 
 
-def replaced(first: PathTree, second: PathTree = PATHS[1]) -> CountedRow:
-    return msgspec.structs.replace(WITH_PATHS, paths=(first, second))
+def replaced(profile: Profile | None) -> CountedRow:
+    first, second = WITH_PATHS.sides
+    return msgspec.structs.replace(WITH_PATHS, sides=(msgspec.structs.replace(first, profile=profile), second))
 
 
 def test_the_graph_has_the_instructions_of_the_table() -> None:
     assert WITH_PATHS.problem() == ""
-    before, after = counted_profiles(WITH_PATHS)
+    before, after = WITH_PATHS.profiles
     assert folded(before) == "main;__x64_sys_brk_[k] 29\n"
     assert folded_difference(before, after).splitlines() == [
         "main;[unknown]_[k] 0 20",
@@ -39,69 +41,44 @@ def test_the_graph_has_the_instructions_of_the_table() -> None:
         "main;strlen 0 40",
     ]
     for profile, side in zip((before, after), ROW.sides, strict=True):
-        assert sum(stack.weight for stack in profile.stacks) == side.instructions - side.lost
-        assert profile.operations == side.operations
+        assert profile.total == side.instructions - side.lost and profile.operations == side.operations
 
 
 def test_without_paths_the_functions_have_no_callers() -> None:
-    before, after = counted_profiles(ROW)
+    before, after = ROW.profiles
     assert (folded(before), folded(after)) == ("__x64_sys_brk_[k] 29\n", "__x64_sys_brk_[k] 20\nstrlen 40\n")
-    assert before.operations == ROW.sides[0].operations
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    "change",
     [
-        ({"own": (0,)}, "different lengths"),
-        ({"frame": (0, 2)}, "none of its own"),
-        ({"frame": (0, -1)}, "none of its own"),
-        ({"above": (-1, 1)}, "not before its callee"),
-        ({"above": (-2, 0)}, "not before its callee"),
-        (
-            {"above": (-1,) * (MOST_NODES + 1), "frame": (0,) * (MOST_NODES + 1), "own": (0,) * (MOST_NODES + 1)},
-            "too many",
-        ),
+        {"stacks": (Stack(frames=(0, 2), weight=29.0),)},
+        {"stacks": (Stack(frames=(-1,), weight=29.0),)},
+        {"stacks": (Stack(frames=(0,), weight=-29.0), Stack(frames=(0,), weight=58.0))},
+        {"stacks": (Stack(frames=(0,) * (MOST_DEPTH + 1), weight=29.0),)},
+        {"stacks": (Stack(frames=(0,), weight=0.0),) * (MOST_STACKS + 1)},
+        {"frames": PROFILE.frames * MOST_FRAMES},
+        {"stacks": (Stack(frames=(0,) * 256, weight=0.0),) * (MOST_CALLS // 256 + 1)},
+        {"operations": 0.0},
+        {"runs": (ProfileRun(samples=1, weights=((1, 29.0),)),)},
+        {"runs": (ProfileRun(samples=1, weights=((-1, 29.0),)),)},
+        {"runs": (ProfileRun(samples=1, weights=((0, -29.0),)),)},
+        {"runs": (ProfileRun(samples=1, weights=()),) * (MOST_RUNS + 1)},
     ],
 )
-def test_contradictions_are_named(change: dict[str, Any], words: str) -> None:
-    side: PathTree = msgspec.structs.replace(PATHS[0], **change)
-    assert words in replaced(side).problem()
+def test_contradictions_and_too_much_are_refused(change: dict[str, Any]) -> None:
+    made: Profile = msgspec.structs.replace(PROFILE, **change)
+    assert profile_problem(made) == replaced(made).problem() == "a profile contradicts itself, or is too large"
 
 
-@pytest.mark.parametrize("change", [{"own": (0, -29)}, {"least": -1}, {"full": 1 << 63}])
-def test_numbers_beyond_the_limits_are_refused(change: dict[str, Any]) -> None:
-    side: PathTree = msgspec.structs.replace(PATHS[0], **change)
-    with pytest.raises(msgspec.DecodeError):
-        msgspec.json.decode(side.encoded(), type=PathTree)
+def test_what_is_just_small_enough_is_accepted() -> None:
+    stacks = (Stack(frames=(0,) * MOST_DEPTH, weight=29.0), *[Stack(frames=(), weight=0.0)] * (MOST_STACKS - 1))
+    runs = (ProfileRun(samples=1, weights=((0, 29.0),)),) * MOST_RUNS
+    frames = PROFILE.frames * (MOST_FRAMES // 2)
+    assert profile_problem(msgspec.structs.replace(PROFILE, stacks=stacks, runs=runs, frames=frames)) == ""
 
 
-def test_long_paths_and_those_of_other_counts_are_refused() -> None:
-    size = MOST_DEPTH + 1
-    side = msgspec.structs.replace(PATHS[0], above=tuple(range(-1, size - 1)), frame=(0,) * size, own=(0,) * size)
-    assert side.problem() == "its paths are too long"
-    other = msgspec.structs.replace(PATHS[0], own=(0, 30))
-    assert "call paths of libc=glibc don't sum" in replaced(other).problem()
-
-
-def test_all_paths_together_have_a_limit() -> None:
-    """A flame graph repeats the callers of each path, so a file of a megabyte could take all memory."""
-
-    def problem(paths: int, calls: int) -> str:
-        above = (*range(-1, calls - 2), *[calls - 2] * paths)
-        size = len(above)
-        tree = msgspec.structs.replace(PATHS[0], above=above, frame=(0,) * size, own=(0,) * size)
-        return tree.problem()
-
-    callers = sum(range(1, 128))
-    fitting = (MOST_CALLS - callers) // 128
-    assert problem(fitting, 128) == ""
-    assert problem(fitting + 1, 128) == "its paths are too long"
-
-
-def test_what_is_missing_is_noted() -> None:
-    assert counted_profiles(WITH_PATHS)[1].notes == (
-        "Functions with fewer than 3 instructions on a path were added to their callers.",
-        "Calls beyond the longest path that is followed: 1. Their functions are below the last caller that had room.",
-        "Calls that found no room: 2. Their functions are below [callers not kept].",
-    )
-    assert PATHS[0].notes() == ()
+def test_other_sums_and_no_profile_are_refused() -> None:
+    other = msgspec.structs.replace(PROFILE, stacks=(Stack(frames=(0,), weight=30.0),))
+    assert "libc=glibc don't sum" in replaced(other).problem()
+    assert replaced(None).problem() == "libc=glibc has no profile"

@@ -10,12 +10,10 @@ import pytest
 
 import swapstone
 from swapstone.core.model.profile import Stack
-from swapstone.parts.explain.model.explanation import RowMeasurements
+from swapstone.parts.explain.model.explanation import MOST_DEPTH, MOST_STACKS, RowMeasurements
 from swapstone.parts.explain.report.flame_graph import page
 from swapstone.parts.explain.session.explanation_files import (
     MANIFEST,
-    MOST_DEPTH,
-    MOST_STACKS,
     SEEN,
     evidence_files,
     folder_of,

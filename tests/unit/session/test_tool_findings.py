@@ -23,20 +23,20 @@ def here() -> None:
 
 
 def findings(**absent: MissingRequirement) -> dict[str, Finding]:
-    probes = dict.fromkeys(("perf", "user", "names", "tracepoints", "strace", "probes", "valgrind"), here)
+    probes = dict.fromkeys(("perf", "user", "names", "tracepoints", "strace", "valgrind"), here)
     found = instrument_findings(**{**probes, **{name: lambda one=one: one for name, one in absent.items()}})  # type: ignore[misc]
     return {finding.name.removeprefix("explain "): finding for finding in found}
 
 
 def test_where_all_is_there_nothing_is_missing() -> None:
     found = findings()
-    assert list(found) == ["on-cpu", "off-cpu", "kernel's names", "syscalls", "allocations", "instructions"]
+    assert list(found) == ["on-cpu", "off-cpu", "kernel's names", "syscalls", "instructions"]
     assert {finding.state for finding in found.values()} == {State.GOOD}
 
 
 def test_a_locked_kernel_takes_profiles_away_and_says_what_would_allow_them() -> None:
-    found = findings(perf=LOCKED, user=LOCKED, tracepoints=LOCKED, probes=LOCKED)
-    assert {name for name, finding in found.items() if finding.state is State.MISSING} == {"on-cpu", "allocations"}
+    found = findings(perf=LOCKED, user=LOCKED, tracepoints=LOCKED)
+    assert {name for name, finding in found.items() if finding.state is State.MISSING} == {"on-cpu"}
     assert found["on-cpu"].meaning == f"explain has no profile of processor time and names no function: {LOCKED.reason}"
     assert found["off-cpu"].remedy == LOCKED.remedy
     assert (found["syscalls"].state, found["syscalls"].found) == (State.NOISY, "strace")

@@ -20,7 +20,7 @@ VERSIONS: dict[str, int] = {
     "conformance": 1,
     "doctor": 1,
     "document": 2,
-    "explanation": 3,
+    "explanation": 4,
     "gate-result": 1,
     "image": 1,
     "images": 1,

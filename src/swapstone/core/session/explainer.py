@@ -73,7 +73,7 @@ class RowExplanation(msgspec.Struct, frozen=True):
             raise UserError(f"{page} can't be read: {error}.", "Explain the row again.") from error
 
     def profiles(self, kind: str) -> tuple[Path, ...]:
-        """Return the files of the profiles of a kind: ``on-cpu``, ``off-cpu``, ``allocations``, ``syscalls`` or ``instructions``.
+        """Return the files of the profiles of a kind: ``on-cpu``, ``off-cpu``, ``syscalls`` or ``instructions``.
 
         Raises:
             UserError: there is no profile of this kind, with the reason.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Counts, times and shares as explanations print them."""
+"""Counts, times, shares and variants as explanations print them."""
 
 from __future__ import annotations
 
@@ -31,3 +31,8 @@ def span(interval: tuple[float, float]) -> str:
     """Format an interval of a share, in per cent without decimals."""
     low, high = (fixed(100 * each, 0) for each in interval)
     return f"{low} to {high} %"
+
+
+def short_label(label: str) -> str:
+    """Return a label of one factor without the factor's name: ``musl`` for ``libc=musl``. Other labels are unchanged."""
+    return label.split("=", 1)[1] if label.count("=") == 1 and "," not in label else label

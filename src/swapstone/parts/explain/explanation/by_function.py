@@ -27,13 +27,19 @@ _ARGUMENTS = re.compile(r"(?<=[\w\0])<[^<>]*>")
 
 
 def by_function(
-    found: ProfileDifference, waits: Mapping[Frame, float] | None = None, *, named: bool = True, **facts: object
+    found: ProfileDifference,
+    waits: Mapping[Frame, float] | None = None,
+    lines: Mapping[Frame, str] | None = None,
+    *,
+    named: bool = True,
+    **facts: object,
 ) -> TimeByFunction:
     """Return a difference of two profiles by function.
 
     Args:
         found: the difference.
         waits: the waiting part of functions' inclusive differences.
+        lines: source lines of functions.
         named: whether functions may lead.
         facts: further fields of the result. Without them it is of instructions.
     """
@@ -60,7 +66,9 @@ def by_function(
         spread=found.spread(),
         shares=tuple(shares) if leading else (),
         functions=tuple(
-            _function(one, (waits or {}).get(one.frame, 0.0), known, leads=one in leading)
+            _function(
+                one, (waits or {}).get(one.frame, 0.0), (lines or {}).get(one.frame, ""), known, leads=one in leading
+            )
             for one in (*leading, *others)[:MOST_FUNCTIONS]
         ),
     )
@@ -72,7 +80,7 @@ def _size(one: FrameDifference) -> float:
 
 
 def _function(
-    one: FrameDifference, waiting: float, known: Mapping[Frame, FrameDifference], *, leads: bool
+    one: FrameDifference, waiting: float, line: str, known: Mapping[Frame, FrameDifference], *, leads: bool
 ) -> FunctionTime:
     callers = [(frame, each.difference) for frame, each in one.callers.items() if each.difference]
     return FunctionTime(
@@ -90,6 +98,7 @@ def _function(
         program=_above(one, known, lambda frame: frame.object == OWN_OBJECT and frame.symbol != NAMELESS),
         entry=_above(one, known, is_entry) if one.frame.object == KERNEL else "",
         mostly=_mostly(one, known) if leads else None,
+        line=line,
     )
 
 
@@ -140,6 +149,11 @@ def function_text(symbol: str, where: str) -> str:
     return short if where == OWN_OBJECT else f"{short} ({file})"
 
 
+def placed_text(one: FunctionTime) -> str:
+    """Return a function with its file, and the line of its source if that is known: ``scan at scan.c:14``."""
+    return function_text(one.symbol, one.object) + (f" at {one.line}" if one.line else "")
+
+
 def without_template_arguments(symbol: str) -> str:
     """Return a C++ name with ``<...>`` in place of template arguments, unless it is short."""
     while len(symbol) > _LONG and (shorter := _ARGUMENTS.sub(_CUT, symbol)) != symbol:
@@ -182,7 +196,7 @@ def _leading(one: FunctionTime, whole: float, unit: str, between: str) -> str:
     inside = "" if below and not mostly else f"with what it calls{mostly} "
     verb = "executes" if unit == "1" else "waits" if abs(one.waiting) >= abs(more) / 2 else "takes"
     return (
-        f"{function_text(one.symbol, one.object)}{caller} {inside}{verb} {in_unit(abs(more), unit)} "
+        f"{placed_text(one)}{caller} {inside}{verb} {in_unit(abs(more), unit)} "
         f"{'more' if more > 0 else 'fewer' if unit == '1' else 'less'}, {share}"
     )
 

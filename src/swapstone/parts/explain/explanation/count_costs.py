@@ -50,8 +50,6 @@ _COST_NS: Mapping[str, float] = {
 }
 """What an event costs at least: about half of what it costs processors of 2015 to 2025 at 3 GHz."""
 
-_ALLOCATING = {"malloc", "calloc", "realloc", "aligned_alloc", "memalign", "posix_memalign", "free"}
-_COPYING = {"memcpy", "memset"}
 
 LEAST_HUGE, LEAST_HUGE_BYTES = 0.25, 8 << 20
 """Part of the resident memory that must be in huge pages on one side alone, and at least so much: the first two levels of a TLB cover about
@@ -183,7 +181,7 @@ def evidence(seen: RowMeasurements, counts: Sequence[Count], split: TimeSplit) -
         )
         share = share or costs.of(count) * (more - less) / more
         found.append(
-            (share, f"{sides.bound(count)}{amount(more)} {_unit(count)} per operation (other variant: {amount(less)})")
+            (share, f"{sides.bound(count)}{amount(more)} {count.name} per operation (other variant: {amount(less)})")
         )
     for what, each in ((group, one) for group in ("calls", INSTRUCTIONS) for one in by_name(counts, group)):
         more, less = sides.order(each.baseline, each.candidate)
@@ -211,10 +209,6 @@ class _Costs:
                 return self._most(lambda one: one.frame.object == KERNEL and one.frame.symbol == name)
             case "faults":
                 return self._most(lambda one: one.frame == FAULTING)
-            case "allocations":
-                return self.named(_ALLOCATING)
-            case "copies":
-                return self.named(_COPYING)
             case "switches" if count.name == COUNTERS["nvcsw"]:
                 return (
                     sum(waits for frame, waits in self._split.waits.items() if frame.symbol.startswith(SYSTEM_CALL))
@@ -245,10 +239,6 @@ def _is_more(more: float, less: float) -> bool:
 def is_undecided(count: Count) -> bool:
     """Return whether the interval of a ratio of medians contains 1."""
     return count.interval is not None and count.interval[0] <= 1 <= count.interval[1]
-
-
-def _unit(count: Count) -> str:
-    return f"allocations {count.name}" if count.name.startswith("of ") else count.name
 
 
 def _instructions(

@@ -4,28 +4,19 @@
 from __future__ import annotations
 
 import collections
-import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
-import msgspec
-
-from swapstone.core.comparison.profile_difference import ProfileDifference, Weights, difference
-from swapstone.core.model.profile import Frame
-from swapstone.parts.explain.explanation.amounts import amount, percent
+from swapstone.core.comparison.profile_difference import ProfileDifference, Weights, difference, stacks_of_both
+from swapstone.parts.explain.explanation.amounts import amount, percent, short_label
 from swapstone.parts.explain.explanation.by_function import answer, by_function
 from swapstone.parts.explain.explanation.profile_formats import LIBRARY, aligned, is_library
 from swapstone.parts.explain.model.explanation import EvidenceTable, Explanation
 from swapstone.parts.explain.model.instruction_counts import (
-    KERNEL_CODE,
     PASSES,
     ArmCounts,
     CountedRow,
     CountedSide,
-    FunctionCount,
-    counted_profiles,
-    frame_of,
 )
-from swapstone.parts.explain.model.variant_label import short_label
 
 Rows = tuple[tuple[str, ...], ...]
 
@@ -70,20 +61,11 @@ def arm_kind_rows(found: CountedRow) -> Rows:
 
 
 MOST_EVENTS = 12
-_SYSTEM_CALL = re.compile(r"__(?:x64|arm64|riscv)_sys_(\w+)|sys_(\w+)")
-_FAULT = "handle_mm_fault"
 GRAPH_NOTE = "The flame graphs have the same instructions by call path. Callers of main are left out."
 
 
-def explain_counts(found: CountedRow, *, brief: bool = False) -> Explanation:
-    """Explain a row by its instructions.
-
-    Args:
-        found: the instructions of both variants.
-        brief: whether call paths are left out, which take a second of each row to compare: no function has callers.
-    """
-    if brief:
-        found = msgspec.structs.replace(found, paths=None)
+def explain_counts(found: CountedRow) -> Explanation:
+    """Explain a row by its instructions."""
     split = counted_difference(found)
     time = by_function(split)
     before, after = (side.instructions / side.operations for side in found.sides)
@@ -98,27 +80,23 @@ def explain_counts(found: CountedRow, *, brief: bool = False) -> Explanation:
         ),
         ("System calls and faults", ("in one operation", "baseline", "candidate"), event_rows(found)),
     )
+    no_callers = (f"Callers and flame graphs are unavailable: {found.no_paths}.",) if found.no_paths else ()
     return Explanation(
         place=found.place,
         time=time,
         sentence=answer(start, time),
-        unknown=(*_unknown(found), *split.notes),
+        unknown=(*no_callers, *split.notes),
         tables=tuple(
             EvidenceTable(title=name, head=head, rows=rows, brief=True) for name, head, rows in tables if rows
         ),
-        methods=(*found.notes, *(() if found.paths is None else (GRAPH_NOTE,))),
+        methods=(*found.notes, *(() if no_callers else (GRAPH_NOTE,))),
     )
 
 
 def counted_difference(found: CountedRow) -> ProfileDifference:
     """Return the difference of both variants' instructions by function; without call paths no function has callers."""
-    first, second, _ = aligned(*counted_profiles(found))
+    first, second, _ = aligned(*found.profiles)
     return difference(first, second)
-
-
-def _unknown(found: CountedRow) -> Iterator[str]:
-    if found.no_paths:
-        yield f"Callers and flame graphs are unavailable: {found.no_paths}."
 
 
 FILE_HEAD = ("instructions of an operation in", "baseline", "candidate", "difference", "share")
@@ -138,10 +116,9 @@ def _signed(value: float) -> str:
 def file_rows(found: CountedRow) -> Rows:
     """Return the instructions of each file, their sum, and the time by the machine's clock."""
     files = collections.defaultdict[str, Weights](Weights)
-    before, after = (side.operations for side in found.sides)
-    for one in found.functions:
-        file = _file(frame_of(one.name, one.file, one.kind))
-        files[file].add(Weights(one.baseline / before, one.candidate / after))
+    for frames, weights in stacks_of_both(*found.profiles).items():
+        for frame in frames[-1:]:
+            files[LIBRARY if is_library(frame) else frame.object.strip("[]")].add(weights)
     scale, whole = found.ns_per_instruction, _sides(found, lambda side: side.instructions)
     name = "elapsed ns by its clock" + (f" / {scale}" if scale != 1 else "")
     rows = sorted(files.items(), key=lambda row: (-abs(row[1].difference), row[0]))
@@ -155,25 +132,11 @@ def file_rows(found: CountedRow) -> Rows:
     )
 
 
-def _file(frame: Frame) -> str:
-    return LIBRARY if is_library(frame) else frame.object.strip("[]")
-
-
 def event_rows(found: CountedRow) -> Rows:
-    """Return page faults and system calls by name, per operation, as their functions in the kernel were entered."""
-    events = ((_event(one), one.entries) for one in found.functions if any(one.entries) and _event(one))
-    ordered = sorted(events, key=lambda event: (-abs(event[1][1] - event[1][0]), -max(event[1]), event[0]))
-    operations = [side.operations for side in found.sides]
+    """Return page faults and system calls, those whose numbers differ most first."""
+    pairs = [(each, each.baseline or 0.0, each.candidate or 0.0) for each in found.events]
+    ordered = sorted(pairs, key=lambda one: (-abs(one[2] - one[1]), -max(one[1:]), one[0].name))
     return tuple(
-        (name, *(amount(count / number) for count, number in zip(entries, operations, strict=True)))
-        for name, entries in ordered[:MOST_EVENTS]
+        (f"system call {each.name}" if each.group == "system calls" else each.name, amount(before), amount(after))
+        for each, before, after in ordered[:MOST_EVENTS]
     )
-
-
-def _event(function: FunctionCount) -> str:
-    if function.kind != KERNEL_CODE:
-        return ""
-    if function.name == _FAULT:
-        return "page faults"
-    call = _SYSTEM_CALL.fullmatch(function.name)
-    return f"system call {call[1] or call[2]}" if call else ""

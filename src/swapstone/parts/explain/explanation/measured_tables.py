@@ -7,11 +7,10 @@ from collections.abc import Sequence
 
 from swapstone.core.model.memory_phases import MEMORY
 from swapstone.core.model.number_text import ratio
-from swapstone.parts.explain.explanation.amounts import amount, duration
+from swapstone.parts.explain.explanation.amounts import amount, duration, short_label
 from swapstone.parts.explain.explanation.count_costs import distance
 from swapstone.parts.explain.explanation.time_split import run_of
 from swapstone.parts.explain.model.explanation import INSTRUCTIONS, Count, EvidenceTable, RowMeasurements
-from swapstone.parts.explain.model.variant_label import short_label
 
 MOST_COUNTS = 24
 MOST_WAITS = 12

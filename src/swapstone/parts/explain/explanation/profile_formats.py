@@ -16,7 +16,7 @@ from swapstone.core.model.profile import KERNEL, NAMELESS, OWN_OBJECT, Frame, Pr
 from swapstone.parts.explain.explanation.call_names import common_call, plain_name
 from swapstone.parts.explain.model.explanation import KERNEL_LOCKS, NO_PROCESSOR_FRAME
 
-_UNITS = {"ns": "nanoseconds", "B": "bytes", "1": "count"}
+_UNITS = {"ns": "nanoseconds", "1": "count"}
 
 
 def label(frame: Frame) -> str:
@@ -265,7 +265,7 @@ def canonical(frames: Sequence[Frame], *, cut: bool, calls: Collection[str] = ()
     kernel = _kernel([frame for frame in frames if frame.object == KERNEL])
     user = _without_start(user)
     inner = list(itertools.takewhile(is_library, reversed(user)))
-    callers, library = user[: len(user) - len(inner)], [_named(frame) for frame in reversed(inner)]
+    callers, library = user[: len(user) - len(inner)], [common_name(frame) for frame in reversed(inner)]
     inside = bool(library) or (bool(kernel) and _CALL.fullmatch(kernel[0].symbol) is not None)
     if kernel and (call := _CALL.fullmatch(kernel[0].symbol)):
         while library and _is_wrapper(library[-1], call[1]):
@@ -311,9 +311,9 @@ def _common(frame: Frame) -> Frame | None:
     return FAULTING if _FAULT.fullmatch(frame.symbol) else frame
 
 
-def _named(frame: Frame) -> Frame:
-    """Return a function of a C library by the name that is common to all."""
-    return Frame(symbol=plain_name(frame.symbol), object=LIBRARY)
+def common_name(frame: Frame) -> Frame:
+    """Return a function of a C library by the name that is common to all; others are unchanged."""
+    return Frame(symbol=plain_name(frame.symbol), object=LIBRARY) if is_library(frame) else frame
 
 
 def _is_wrapper(frame: Frame, call: str) -> bool:

@@ -12,7 +12,7 @@ from swapstone.core.comparison.rows import AGAINST_BASELINE, MEDIANS_ALPHA
 from swapstone.core.model.number_text import ratio
 from swapstone.core.model.profile import NAMELESS, Frame
 from swapstone.core.stats import median_contrast
-from swapstone.parts.explain.explanation.amounts import amount, duration, percent, signed
+from swapstone.parts.explain.explanation.amounts import amount, duration, percent, short_label, signed
 from swapstone.parts.explain.explanation.by_function import answer, by_function, function_text
 from swapstone.parts.explain.explanation.call_names import common_counts
 from swapstone.parts.explain.explanation.count_costs import (
@@ -25,15 +25,17 @@ from swapstone.parts.explain.explanation.count_costs import (
     reference_values,
 )
 from swapstone.parts.explain.explanation.measured_tables import measured_tables
+from swapstone.parts.explain.explanation.profile_formats import common_name
 from swapstone.parts.explain.explanation.remedy_gaps import remedy_shares
 from swapstone.parts.explain.explanation.surroundings import (
     NEITHER,
     READY,
     part_differences,
     processor_limits,
+    slower_first,
     surrounding_lines,
 )
-from swapstone.parts.explain.explanation.time_split import TimeSplit, split_problem, time_split
+from swapstone.parts.explain.explanation.time_split import TimeSplit, time_split
 from swapstone.parts.explain.model.explanation import (
     EXCLUDED,
     HARDWARE,
@@ -44,7 +46,6 @@ from swapstone.parts.explain.model.explanation import (
     RowMeasurements,
     TimeByFunction,
 )
-from swapstone.parts.explain.model.variant_label import short_label
 
 DRIFT = 0.15
 """Relative deviation of the reference runs' difference from the record's, above which a caveat is added."""
@@ -82,6 +83,7 @@ def explain_measurements(seen: RowMeasurements) -> Explanation:
         time = by_function(
             split.functions,
             split.waits,
+            source_lines(seen),
             named=seen.differs and split.is_decided,
             metric=split.metric,
             unit="ns",
@@ -105,6 +107,18 @@ def explain_measurements(seen: RowMeasurements) -> Explanation:
         no_result=seen.no_result,
         surroundings=surrounding_lines(seen, counts) if seen.differs or _differ_now(seen) else (),
     )
+
+
+def source_lines(seen: RowMeasurements) -> dict[Frame, str]:
+    """Return the source lines of functions, by their common names: those of the slower variant, and on a processor, come first."""
+    return {
+        common_name(Frame(symbol=each.symbol, object=each.object)): each.line
+        for reference in reversed(slower_first(seen))
+        for instrument in ("off-cpu", "on-cpu")
+        for run in seen.runs
+        if (run.variant, run.instrument) == (reference.variant, instrument)
+        for each in run.lines
+    }
 
 
 def _differ_now(seen: RowMeasurements) -> bool:
@@ -182,11 +196,10 @@ def _ratio(seen: RowMeasurements) -> str:
 
 
 def _no_time(seen: RowMeasurements) -> str:
-    missing = next(
-        (f"on-cpu is unavailable: {each.reason.rstrip('.')}" for each in seen.missing if each.instrument == "on-cpu"),
-        "",
+    missing = (
+        f"on-cpu is unavailable: {each.reason.rstrip('.')}" for each in seen.missing if each.instrument == "on-cpu"
     )
-    return split_problem(seen) or missing or "there is no on-CPU profile of both variants"
+    return next(missing, "there is no on-CPU profile of both variants")
 
 
 def _unknown(seen: RowMeasurements, counts: Sequence[Count], split: TimeSplit | None) -> Iterator[str]:
@@ -205,8 +218,6 @@ def _unknown(seen: RowMeasurements, counts: Sequence[Count], split: TimeSplit | 
     if split is None:
         if seen.differs:
             yield _uncosted(seen, common_counts(counts))
-        if problem := split_problem(seen):
-            yield f"The profile is refused: {problem}."
     else:
         whole = split.functions.total.difference
         unsampled = (one for one in split.functions.frames if one.frame in {UNSAMPLED, UNSAMPLED_USER})

@@ -17,17 +17,23 @@ from swapstone.core.model import Observation
 from swapstone.core.model.observation import cgroup_file, process_file
 from swapstone.core.model.profile import Frame
 from swapstone.core.model.regular_file import text_of
-from swapstone.parts.explain.explanation.amounts import amount, duration, signed
+from swapstone.parts.explain.explanation.amounts import amount, duration, short_label, signed
 from swapstone.parts.explain.explanation.profile_formats import is_library
-from swapstone.parts.explain.explanation.time_split import LEAST_TICKS, TICK_NS, WALL
+from swapstone.parts.explain.explanation.time_split import WALL
 from swapstone.parts.explain.model.explanation import SURROUNDINGS, Count, Reference, RowMeasurements
-from swapstone.parts.explain.model.variant_label import short_label
 
 USER, SYSTEM, NEITHER = "user", "system", "neither"
 """Parts of elapsed time: on a processor outside the kernel, in the kernel, and the rest, in which a thread waits or has no processor.
 Metrics of reference runs, in ns of the whole process; the rest is known of a program with one thread."""
 READY = "ready"
 """Part of the rest: ready to run without a processor (proc(5): `/proc/PID/schedstat`)."""
+
+TICK_NS = 1e7
+"""The kernel divides processor time into user and system time by what ran at its ticks. With CONFIG_HZ=100 a tick takes 10 ms; most
+kernels have shorter ones, and those with VIRT_CPU_ACCOUNTING_GEN need none."""
+
+LEAST_TICKS = 30
+"""With fewer ticks in all reference runs the division is not stated."""
 
 GROUPS = Path("/sys/fs/cgroup")
 NONE = "none"
@@ -207,7 +213,7 @@ def surrounding_lines(seen: RowMeasurements, counts: Sequence[Count]) -> tuple[s
     for count in counts if changed & {SYSTEM, NEITHER} else ():
         if count.group == SURROUNDINGS and count.baseline is not None and count.candidate is not None:
             sides = (count.candidate, count.baseline)
-            more, less = sides if _slower_first(seen)[0] is seen.references[1] else sides[::-1]
+            more, less = sides if slower_first(seen)[0] is seen.references[1] else sides[::-1]
             least = next((least for word, least in _LEAST.items() if word in count.name), 1)
             if more >= _LEAST_MORE * less and more - less >= least:
                 lines.append(_line(count.name, amount(more), amount(less), seen))
@@ -221,14 +227,15 @@ def processor_limits(seen: RowMeasurements) -> tuple[str, ...]:
     return tuple(line for each in _CONSTRAINTS for line in _unlike(each, seen))
 
 
-def _slower_first(seen: RowMeasurements) -> tuple[Reference, Reference]:
+def slower_first(seen: RowMeasurements) -> tuple[Reference, Reference]:
+    """Return both variants, the slower one first."""
     base, candidate = seen.references
     times = [dict(each.metrics).get(seen.ledger_metric, 0.0) for each in seen.references]
     return (base, candidate) if times[0] > times[1] else (candidate, base)
 
 
 def _line(name: str, slow: str, fast: str, seen: RowMeasurements) -> str:
-    sides = zip((slow, fast), _slower_first(seen), strict=True)
+    sides = zip((slow, fast), slower_first(seen), strict=True)
     return f"{name}: {', '.join(f'{value} with {short_label(side.variant)}' for value, side in sides)}."
 
 
@@ -237,7 +244,7 @@ def _unlike(each: Quantity, seen: RowMeasurements) -> list[str]:
 
     If the ends of the runs do not show it, a quantity differs if the slower variant had a value while it ran that the other never had.
     """
-    slow, fast = (dict(side.surroundings) for side in _slower_first(seen))
+    slow, fast = (dict(side.surroundings) for side in slower_first(seen))
     several = "{}" in each.name
     prefix = each.name.partition("{")[0]
     names = (
@@ -251,7 +258,7 @@ def _unlike(each: Quantity, seen: RowMeasurements) -> list[str]:
             found.append(_line(name, values[0][0], values[1][0], seen))
     had, other = (
         {value for run in seen.runs if run.variant == side.variant for value in dict(run.limits).get(each.name, ())}
-        for side in _slower_first(seen)
+        for side in slower_first(seen)
     )
     if not found and other and (more := sorted(had - other)):
         found.append(_line(f"{each.name}, while it ran", " or ".join(more), " or ".join(sorted(other)), seen))

@@ -19,8 +19,7 @@ from swapstone.core.comparison.profile_difference import (
     counted_frames,
     difference,
 )
-from swapstone.core.model.number_text import fixed
-from swapstone.core.model.profile import KERNEL, Frame, Profile, ProfileRun, Stack
+from swapstone.core.model.profile import Frame, Profile, ProfileRun, Stack
 from swapstone.core.stats.mean_ratio import student_quantile
 from swapstone.parts.explain.explanation.profile_formats import aligned, have_other_libraries, waiting_stack
 from swapstone.parts.explain.model.explanation import (
@@ -32,7 +31,6 @@ from swapstone.parts.explain.model.explanation import (
     Reference,
     RowMeasurements,
 )
-from swapstone.parts.explain.model.variant_label import short_label
 
 Floats = NDArray[np.float64]
 Interval = tuple[float, float]
@@ -51,18 +49,6 @@ _LEAST_SHARE, _MOST_FUNCTIONS = 0.01, 200
 
 _COUNTED = 1_000_000
 """Samples of a profile of counted time, whose counting error is none."""
-
-TICK_NS = 1e7
-"""The kernel divides processor time into user and system time by what ran at its ticks. With CONFIG_HZ=100 a tick takes 10 ms; most
-kernels have shorter ones, and those with VIRT_CPU_ACCOUNTING_GEN need none."""
-
-LEAST_TICKS = 30
-"""With fewer ticks in all reference runs the division is not checked."""
-
-ALLOWED = 0.15
-"""Difference of the two shares that is no contradiction: time in interrupts is counted differently, and a run under perf has others."""
-
-DEVIATIONS = 4.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -137,10 +123,10 @@ def time_split(seen: RowMeasurements) -> TimeSplit | None:
     on-CPU for the running time. Time that an instrument adds is not counted.
 
     Returns:
-        None without an on-CPU profile of both variants, or if one contradicts the kernel's own counters (`split_problem`).
+        None without an on-CPU profile of both variants.
     """
     before, after = (_measured(seen, reference) for reference in seen.references)
-    if split_problem(seen) or before is None or after is None:
+    if before is None or after is None:
         return None
     first, second, cut = aligned(before.running, after.running)
     notes = list(cut[1:])
@@ -363,49 +349,3 @@ def _shares(weights: Floats) -> Floats:
     """Return all columns but the last, over the last."""
     parts, whole = weights[:, :-1], weights[:, -1:]
     return np.divide(parts, whole, out=np.zeros_like(parts), where=whole > 0)
-
-
-def split_problem(seen: RowMeasurements) -> str:
-    """Return how a profile contradicts the kernel's counters; empty if none does, or if that can't be checked.
-
-    A profile without samples of the kernel would attribute all of its time to the program.
-    """
-    return next((text for each in seen.references if (text := _problem(seen, each))), "")
-
-
-def _problem(seen: RowMeasurements, reference: Reference) -> str:
-    run, counted = run_of(seen, "on-cpu", reference.variant), system_share(reference)
-    if run is None or run.profile is None or counted is None or not run.profile.samples:
-        return ""
-    (share, ticks), sampled = counted, kernel_share(run.profile)
-    spread = math.sqrt(0.25 * (1 / run.profile.samples + 1 / ticks))  # of a share of a half, the largest
-    if abs(sampled - share) <= ALLOWED + DEVIATIONS * spread:
-        return ""
-    return (
-        f"the profile of {short_label(reference.variant)} has {fixed(100 * sampled, 0)} % of its samples in the kernel, but by the "
-        f"kernel's own counters {fixed(100 * share, 0)} % of the processor time is system time"
-    )
-
-
-def kernel_share(profile: Profile) -> float:
-    """Return the share of samples whose innermost function is the kernel's."""
-    inside = sum(weight for frames, weight in profile.weighted() if frames and frames[-1].object == KERNEL)
-    return inside / profile.total if profile.total else 0.0
-
-
-def system_share(reference: Reference) -> tuple[float, float] | None:
-    """Return the share of system time in the processor time of the reference runs, and how many ticks decided it at least.
-
-    Returns:
-        None if it was not measured, by fewer than `LEAST_TICKS`, or of threads that run for less than a tenth of a tick between two waits:
-        ticks seldom find them.
-    """
-    metrics = dict(reference.metrics)
-    spent = [metrics.get(name) for name in ("user", "system", "counted")]
-    if any(value is None or value < 0 for value in spent):
-        return None
-    user, system, counted = (value or 0.0 for value in spent)
-    ticks, bursts = counted * reference.runs / TICK_NS, metrics.get("nvcsw", 0.0)
-    if bursts > 1 and counted / bursts < TICK_NS / 10:
-        return None
-    return (system / (user + system), ticks) if ticks >= LEAST_TICKS and user + system > 0 else None

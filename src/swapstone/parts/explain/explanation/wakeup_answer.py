@@ -6,11 +6,10 @@ from __future__ import annotations
 from swapstone.core.comparison.profile_difference import ProfileDifference, difference
 from swapstone.core.model.profile import KERNEL
 from swapstone.core.report.formatting import count
-from swapstone.parts.explain.explanation.amounts import duration
+from swapstone.parts.explain.explanation.amounts import duration, short_label
 from swapstone.parts.explain.explanation.by_function import answer, by_function, function_text
 from swapstone.parts.explain.model.explanation import EvidenceTable, Explanation
-from swapstone.parts.explain.model.variant_label import short_label
-from swapstone.parts.explain.model.wakeup_paths import (
+from swapstone.parts.explain.model.instruction_counts import (
     INTERRUPT,
     PENDING,
     PHASES,
@@ -18,7 +17,6 @@ from swapstone.parts.explain.model.wakeup_paths import (
     WOKEN,
     TracedRow,
     WakeupPath,
-    profile_of,
 )
 
 MOST_LOCKS = 6
@@ -56,7 +54,7 @@ def explain_wakeups(found: TracedRow) -> Explanation:
 
 def traced_difference(found: TracedRow) -> ProfileDifference:
     """Return the difference of both paths by function."""
-    return difference(*map(profile_of, found.sides))
+    return difference(*found.profiles)
 
 
 def delay(side: WakeupPath) -> str:

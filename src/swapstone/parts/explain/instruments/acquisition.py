@@ -44,7 +44,6 @@ from swapstone.parts.explain.explanation.surroundings import (
 )
 from swapstone.parts.explain.instruments import (
     hardware,
-    heap,
     instructions,
     offcpu,
     oncpu,
@@ -73,7 +72,6 @@ INSTRUMENTS: dict[str, Measure] = {
     offcpu.NAME: offcpu.measure,
     waits.NAME: waits.measure,
     syscalls.NAME: syscalls.measure,
-    heap.NAME: heap.measure,
     pages.NAME: pages.measure,
     hardware.NAME: hardware.measure,
     instructions.NAME: instructions.measure,

@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import itertools
 import struct
 from collections.abc import Sequence
 
+from swapstone.core.model.profile import Profile
+from swapstone.parts.explain.instruments.function_names import FunctionKey, NamesOf
 from swapstone.parts.explain.instruments.plugin_file import (
     Block,
     damaged,
@@ -16,6 +19,8 @@ from swapstone.parts.explain.instruments.plugin_file import (
     decode_table,
     require_end,
 )
+from swapstone.parts.explain.model.explanation import MOST_CALLS
+from swapstone.parts.explain.model.instruction_counts import C_LIBRARY, PROGRAM, UNKNOWN, frame_of
 
 HEADER = b"swapstone-paths 2"
 MOST_BYTES = 256 << 20
@@ -108,3 +113,66 @@ def _paths(rows: Sequence[tuple[int, ...]], blocks: int) -> tuple[tuple[int, int
     if max(depths) > _MOST_DEPTH:
         raise damaged(f"a path has {max(depths)} calls")
     return tuple(found)
+
+
+NOT_KEPT: FunctionKey = ("[callers not kept]", "", UNKNOWN)
+"""Stands for the callers of code whose path found no room."""
+
+_MAIN = "main"
+
+
+def call_profile(paths: CallPaths, names_of: NamesOf, operations: float, most: int = MOST_CALLS) -> Profile:
+    """Return the instructions of each function below its callers; none has any where calls were not followed.
+
+    Args:
+        paths: of a run.
+        names_of: names functions.
+        operations: that were observed.
+        most: the most functions on all stacks together. If there are more, those with few instructions are added to their callers.
+    """
+    callers = {number: paths.blocks[number] for _, number in paths.paths if number >= 0}
+    call_of = {
+        number: names_of(block)(block.addresses[-1]) for number, block in callers.items()
+    }  # its last instruction
+    above: list[tuple[FunctionKey, ...]] = [()]
+    for path, number in paths.paths:
+        above.append(_called(above[path + 1], call_of[number] if number >= 0 else NOT_KEPT))
+    functions: dict[tuple[int, int], list[tuple[FunctionKey, int]]] = {}
+    found = collections.Counter[tuple[FunctionKey, ...]]()
+    for path, number, began, times in paths.leaves:
+        if (number, began) not in functions:
+            block = paths.blocks[number]
+            name_at = names_of(block)
+            keys = (name_at(address) for address in block.addresses[: completed(began, block)])
+            functions[number, began] = [(key, len([*group])) for key, group in itertools.groupby(keys)]
+        for key, instructions in functions[number, began]:
+            found[_called(above[path + 1], key)] += times * instructions
+    least = 0
+    while sum(map(len, found)) > most and max(map(len, found)) > 1:
+        least = 2 * least + 1
+        for depth in range(max(map(len, found)), 1, -1):
+            for stack in [each for each, count in found.items() if len(each) == depth and count <= least]:
+                found[stack[:-1]] += found.pop(stack)
+    frames = {key: frame_of(*key) for stack in found for key in stack}
+    weights = {tuple(frames[key] for key in stack): float(count) for stack, count in (+found).items()}
+    notes = (
+        (least, f"Functions with fewer than {least + 1} instructions on a path were added to their callers."),
+        (
+            paths.deep,
+            f"Calls beyond the longest path that is followed: {paths.deep}. Their functions are below the last caller that had room.",
+        ),
+        (paths.full, f"Calls that found no room: {paths.full}. Their functions are below {NOT_KEPT[0]}."),
+    )
+    texts = tuple(text for number, text in notes if number)
+    return Profile.of(weights, kind="instructions", unit="1", operations=operations, notes=texts)
+
+
+def _called(above: tuple[FunctionKey, ...], key: FunctionKey) -> tuple[FunctionKey, ...]:
+    """Return the stack of a function below its callers.
+
+    What the C library executes before it calls the program is left out, so the paths of two C libraries are comparable.
+    """
+    name, _, kind = key
+    is_first = name == _MAIN and not any(each[0] == _MAIN and each[2] == PROGRAM for each in above)
+    started = kind == PROGRAM and (is_first or all(each[2] == C_LIBRARY for each in above))
+    return (key,) if started else (*above, key)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import re
 import shutil
 import stat
 from collections.abc import Callable, Container, Iterable, Mapping
@@ -21,31 +22,26 @@ from swapstone.core.targets.observed_target import MachineRun, ObservedTarget
 from swapstone.core.wire import AgentAnswer, TrialRequest, decode_workload_report
 from swapstone.core.wire.kept_answer import raw_output
 from swapstone.core.workloads import find_load
-from swapstone.parts.explain.instruments.call_paths import MOST_BYTES, CallPaths, decode_paths
+from swapstone.parts.explain.instruments.call_paths import MOST_BYTES, CallPaths, call_profile, decode_paths
 from swapstone.parts.explain.instruments.code_files import CodeFile, read_code
 from swapstone.parts.explain.instruments.debug_files import DebugFiles
 from swapstone.parts.explain.instruments.function_names import (
     COMMAND,
-    FunctionKey,
     KernelSymbols,
-    NamesOf,
     decode_kallsyms,
     names_of,
 )
 from swapstone.parts.explain.instruments.function_names import MOST_BYTES as MOST_SYMBOL_BYTES
 from swapstone.parts.explain.instruments.instruction_kinds import count_arm
-from swapstone.parts.explain.instruments.path_tree import tree_of
 from swapstone.parts.explain.instruments.plugin_file import Block, read_output
+from swapstone.parts.explain.model.explanation import Count
 from swapstone.parts.explain.model.instruction_counts import (
     C_LIBRARY,
-    KERNEL_CODE,
     OTHER_PROGRAM,
     PASSES,
     PROGRAM,
     WHOLE_RUN,
     CountedSide,
-    FunctionCount,
-    PathTree,
 )
 
 MODE = "paths"
@@ -130,17 +126,15 @@ class CountedRun:
     """A run and its instructions.
 
     Attributes:
-        side: totals.
-        functions: instructions and entries by function.
+        side: totals, and the instructions by call stack.
+        entries: how often functions of the kernel were entered.
         region: `PASSES` or `WHOLE_RUN`.
-        paths: the instructions by call path.
-        no_paths: why there are none; empty if there are.
+        no_paths: why functions have no callers; empty if they have.
     """
 
     side: CountedSide
-    functions: Mapping[FunctionKey, tuple[int, int]]
+    entries: Mapping[str, int]
     region: str
-    paths: PathTree | None = None
     no_paths: str = ""
 
 
@@ -256,7 +250,7 @@ def count_run(context: CountContext, run: Run, *, follow: bool = True) -> Counte
     others = {each.path.lstrip("/") for each in context.prepared.programs.values()}
     files = code_files(entries, trial.request, trial.folder, trial.with_symbols, others)
     names = names_of(counts.blocks, files, kernel, KERNEL_START[architecture], table=context.debug.table)
-    functions = by_function(counts.blocks, names)
+    entered = kernel_entries(counts.blocks, kernel)
     side = CountedSide(
         variant=run.trial.variant,
         trial=run.trial.key,
@@ -266,12 +260,12 @@ def count_run(context: CountContext, run: Run, *, follow: bool = True) -> Counte
         operations=operations,
         instructions=counts.instructions,
         clock_ns=clock_ns,
-        repeated=repeated_instructions(counts, functions, architecture),
+        repeated=repeated_instructions(counts, entered, architecture),
         lost=counts.lost,
         arm=count_arm(counts.blocks, files, KERNEL_START["arm"]) if architecture == "arm" else None,
+        profile=call_profile(counts, names, operations),
     )
-    paths = None if no_paths else tree_of(counts, names)
-    return CountedRun(side, functions, PASSES if mark is not None else WHOLE_RUN, paths, no_paths)
+    return CountedRun(side, entered, PASSES if mark is not None else WHOLE_RUN, no_paths)
 
 
 def mode_words(mark: int | None = None, mode: str = MODE, *words: str) -> tuple[str, ...]:
@@ -365,61 +359,45 @@ def code_files(
     return found
 
 
-def by_function(blocks: Iterable[Block], names: NamesOf) -> dict[FunctionKey, tuple[int, int]]:
-    """Sum up instructions and entries by function.
+def kernel_entries(blocks: Iterable[Block], kernel: KernelSymbols) -> collections.Counter[str]:
+    """Return how often the first instruction of each function of a kernel was executed.
 
     Args:
-        blocks: with the executions of each instruction.
-        names: names their functions.
+        blocks: with the executions of each instruction; those of other code are in no function.
+        kernel: its functions.
     """
-    instructions, entries = collections.Counter[FunctionKey](), collections.Counter[FunctionKey]()
+    found = collections.Counter[str]()
     for block in blocks:
-        name_at = names(block)
         for address, count in zip(block.addresses, block.counts, strict=True):
-            key, is_entry = name_at(address)
-            instructions[key] += count
-            entries[key] += count if is_entry else 0
-    return {key: (count, entries[key]) for key, count in instructions.items() if count}
+            name, _, start = kernel.name_at(address) or ("", "", -1)
+            found[name] += count if start == address else 0
+    return +found
 
 
-def repeated_instructions(
-    counts: CallPaths, functions: Mapping[FunctionKey, tuple[int, int]], architecture: str
-) -> int:
+def repeated_instructions(counts: CallPaths, entries: Mapping[str, int], architecture: str) -> int:
     """Return about how many instructions were counted twice: page faults, less those seen inside a block (native/plugin/paths.c)."""
-    faults = sum(
-        entries
-        for (name, _, kind), (_, entries) in functions.items()
-        if kind == KERNEL_CODE and name in FAULTS[architecture]
-    )
+    faults = sum(entries.get(name, 0) for name in FAULTS[architecture])
     return max(0, faults - (counts.left - counts.accesses))
 
 
-def paired(baseline: CountedRun, candidate: CountedRun) -> tuple[FunctionCount, ...]:
-    """Return the functions of both sides, the largest difference per operation first."""
-    sides = [baseline.functions, candidate.functions]
-    pairs = {key: (sides[0].get(key, (0, 0)), sides[1].get(key, (0, 0))) for key in {**sides[0], **sides[1]}}
-    found = (
-        FunctionCount(
-            name=name,
-            file=file,
-            kind=kind,
-            baseline=before[0],
-            candidate=after[0],
-            entries=(before[1], after[1]),
-        )
-        for (name, file, kind), (before, after) in pairs.items()
-    )
-    operations = baseline.side.operations, candidate.side.operations
+_SYSTEM_CALL = re.compile(r"__(?:x64|arm64|riscv)_sys_(\w+)|sys_(\w+)")
+_FAULT = "handle_mm_fault"
+
+
+def events_of(baseline: CountedRun, candidate: CountedRun) -> tuple[Count, ...]:
+    """Return system calls and page faults of an operation by name, as their functions in the kernel were entered."""
+    sides: list[collections.Counter[tuple[str, str]]] = []
+    for run in (baseline, candidate):
+        found = collections.Counter[tuple[str, str]]()
+        for name, number in run.entries.items():
+            call = _SYSTEM_CALL.fullmatch(name)
+            if call or name == _FAULT:
+                found[("system calls", call[1] or call[2]) if call else ("faults", "page faults")] += number
+        sides.append(found)
+    before, after = (run.side.operations for run in (baseline, candidate))
     return tuple(
-        sorted(
-            found,
-            key=lambda one: (
-                -abs(one.candidate / operations[1] - one.baseline / operations[0]),
-                one.kind,
-                one.file,
-                one.name,
-            ),
-        )
+        Count(group=key[0], name=key[1], baseline=sides[0][key] / before, candidate=sides[1][key] / after)
+        for key in sorted(sides[0] | sides[1])
     )
 
 

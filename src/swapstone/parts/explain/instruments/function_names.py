@@ -88,8 +88,8 @@ FunctionKey = tuple[str, str, str]
 TableOf = Callable[[CodeFile], Table | None]
 """Returns the functions of a file; None if it can't be read."""
 
-NameAt = Callable[[int], tuple[FunctionKey, bool]]
-"""Returns the function of an address, and whether the address is the function's first."""
+NameAt = Callable[[int], FunctionKey]
+"""Returns the function of an address."""
 
 NamesOf = Callable[[Block], NameAt]
 """Returns what names the functions of a block."""
@@ -109,9 +109,9 @@ def names_of(
     """
     places = CodeMap(files, [block for block in blocks if block.address < kernel_start])
 
-    def of_kernel(address: int) -> tuple[FunctionKey, bool]:
-        name, module, start = kernel.name_at(address) or ("", "", -1)
-        return (name, module, KERNEL_CODE), address == start
+    def of_kernel(address: int) -> FunctionKey:
+        name, module, _ = kernel.name_at(address) or ("", "", -1)
+        return name, module, KERNEL_CODE
 
     return lambda block: of_kernel if block.address >= kernel_start else _user_names(places, block, table)
 
@@ -121,14 +121,10 @@ def _user_names(places: CodeMap, block: Block, table: TableOf) -> NameAt:
     if any(file.kind == PROGRAM for file, _ in owners):
         owners = [each for each in owners if each[0].kind != OTHER_PROGRAM]
     if len(owners) != 1:
-        return lambda _: (("", "", AMBIGUOUS if owners else UNKNOWN), False)
+        return lambda _: ("", "", AMBIGUOUS if owners else UNKNOWN)
     file, base = owners[0]
     functions = table(file)
-
-    def name_at(address: int) -> tuple[FunctionKey, bool]:
-        if functions is None:
-            return ("", file.name, file.kind), False
-        name = functions.name_at(address - base).split("@@")[0]  # the default version of a versioned symbol
-        return (name, file.name, file.kind), bool(name) and functions.begins_at(address - base)
-
-    return name_at
+    if functions is None:
+        return lambda _: ("", file.name, file.kind)
+    # without the default version of a versioned symbol
+    return lambda address: (functions.name_at(address - base).split("@@")[0], file.name, file.kind)

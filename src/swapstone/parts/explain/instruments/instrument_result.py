@@ -11,13 +11,16 @@ import re
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+
+import msgspec
 
 from swapstone.core.model.profile import Frame, Profile, ProfileRun
 from swapstone.parts.explain.instruments import requirements
 from swapstone.parts.explain.instruments.perf import Recording, record
 from swapstone.parts.explain.instruments.traced_run import BRIEF_S, ReferenceRuns, Region, Tracee
-from swapstone.parts.explain.model.explanation import Amount, ElapsedTime, InstrumentResult
+from swapstone.parts.explain.model.explanation import Amount, InstrumentResult, SourceLine
 
 
 @dataclasses.dataclass
@@ -65,8 +68,8 @@ def result(
     *,
     amounts: tuple[Amount, ...] = (),
     profile: Profile | None = None,
-    elapsed: ElapsedTime | None = None,
     notes: tuple[str, ...] = (),
+    lines: Mapping[Frame, str] = MappingProxyType({}),
 ) -> InstrumentResult:
     """Build an instrument's result from its recordings, with the instrument's overhead.
 
@@ -77,9 +80,10 @@ def result(
         runs: the recordings of perf.
         amounts: counts.
         profile: stacks.
-        elapsed: division of the elapsed time.
         notes: what was lost or left out.
+        lines: source lines of functions.
     """
+    names = demangled(frame.symbol for frame in lines)
     took = runs.took_ns / runs.operations
     return InstrumentResult(
         instrument=name,
@@ -90,8 +94,11 @@ def result(
         overhead=took / reference.wall_ns if reference.wall_ns else None,
         amounts=amounts,
         profile=profile,
-        elapsed=elapsed,
         notes=notes,
+        lines=tuple(
+            SourceLine(symbol=names.get(frame.symbol, frame.symbol), object=frame.object, line=line)
+            for frame, line in lines.items()
+        ),
     )
 
 
@@ -268,7 +275,12 @@ class ProfileBuilder:
             for part in range(parts)
         )
         facts = {"kind": kind, "unit": unit, "operations": operations, "notes": notes}
-        return demangled(Profile.of(ordered, **facts, runs=runs if parts > 1 else ()))
+        profile = Profile.of(ordered, **facts, runs=runs if parts > 1 else ())
+        names = demangled(frame.symbol for frame in profile.frames)
+        frames = {
+            each: msgspec.structs.replace(each, symbol=names.get(each.symbol, each.symbol)) for each in profile.frames
+        }
+        return profile.mapped(lambda stack: tuple(frames[each] for each in stack)) if names else profile
 
 
 _LONGEST_NAME = 512
@@ -276,23 +288,15 @@ _LONGEST_NAME = 512
 _MANGLED = re.compile(r"_Z[\w.]+")
 
 
-def demangled(profile: Profile) -> Profile:
-    """Return a profile with C++ names as c++filt(1) prints them, without parameters; unchanged if it is not installed or fails."""
-    names = [
-        name
-        for name in {frame.symbol for frame in profile.frames}
-        if _MANGLED.fullmatch(name) and len(name) <= _LONGEST_NAME
-    ]
-    tool = shutil.which("c++filt") if names else None
+def demangled(names: Iterable[str]) -> Mapping[str, str]:
+    """Return C++ names as c++filt(1) prints them, without parameters; none if it is not installed or fails."""
+    mangled = [name for name in dict.fromkeys(names) if _MANGLED.fullmatch(name) and len(name) <= _LONGEST_NAME]
+    tool = shutil.which("c++filt") if mangled else None
     if tool is None:
-        return profile
+        return {}
     with contextlib.suppress(OSError, subprocess.SubprocessError):
         printed = subprocess.run(
-            [tool, "-p"], input="\n".join(names), capture_output=True, text=True, timeout=60, check=True
+            [tool, "-p"], input="\n".join(mangled), capture_output=True, text=True, timeout=60, check=True
         ).stdout
-        known = dict(zip(names, (line[:_LONGEST_NAME] for line in printed.splitlines()), strict=False))
-        frames = {
-            each: Frame(symbol=known.get(each.symbol, each.symbol), object=each.object) for each in profile.frames
-        }
-        return profile.mapped(lambda stack: tuple(frames[each] for each in stack))
-    return profile
+        return dict(zip(mangled, (line[:_LONGEST_NAME] for line in printed.splitlines()), strict=False))
+    return {}

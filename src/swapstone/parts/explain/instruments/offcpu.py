@@ -6,6 +6,8 @@ from __future__ import annotations
 import collections
 import dataclasses
 
+import msgspec
+
 from swapstone.core.model.profile import KERNEL, Frame
 from swapstone.parts.explain.instruments import requirements
 from swapstone.parts.explain.instruments.instrument_result import (
@@ -16,8 +18,7 @@ from swapstone.parts.explain.instruments.instrument_result import (
     recordings,
     result,
 )
-from swapstone.parts.explain.instruments.perf import Recording
-from swapstone.parts.explain.instruments.perf_script import Event
+from swapstone.parts.explain.instruments.perf import Event, Recording
 from swapstone.parts.explain.instruments.process_samples import NOTE as SAMPLED
 from swapstone.parts.explain.instruments.process_samples import sampled_recordings
 from swapstone.parts.explain.instruments.symbolizer import Symbolizer
@@ -238,7 +239,8 @@ def measure(tracee: Tracee, reference: ReferenceRuns) -> InstrumentResult:
     terms, limits = stacks_of(tracee, reference)
     options = ("-e", f"{_EVENT}/period=1,{terms},name={_EVENT}/", "--switch-events", "-m", "4096")
     plan = planned_runs(tracee, reference, switches=not refused)
-    timeline, runs = Timeline(Symbolizer(tracee), callers=not refused), RecordedRuns()
+    symbolizer, runs = Symbolizer(tracee), RecordedRuns()
+    timeline = Timeline(symbolizer, callers=not refused)
     made = (
         sampled_recordings(tracee, reference, plan=plan, runs=runs)
         if refused
@@ -250,4 +252,5 @@ def measure(tracee: Tracee, reference: ReferenceRuns) -> InstrumentResult:
     notes, parts = (_NOTE, *how), runs.number * plan.parts
     elapsed = timeline.elapsed(runs.operations, notes, parts)
     profile = timeline.off.profile(NAME, "ns", runs.operations, notes, parts=parts) if timeline.off.total else None
-    return result(NAME, tracee, reference, runs, profile=profile, elapsed=elapsed, notes=notes)
+    found = result(NAME, tracee, reference, runs, profile=profile, notes=notes, lines=symbolizer.lines())
+    return msgspec.structs.replace(found, elapsed=elapsed)

@@ -80,7 +80,7 @@ def measure(tracee: Tracee, reference: ReferenceRuns) -> InstrumentResult:
         adder.add_share((UNSAMPLED,), system / (user + system))
         notes = (*notes, f"{refused.reason}: time in the kernel is that of wait4(2), without functions")
     profile = adder.profile(NAME, "ns", runs.operations, notes, parts=runs.number * plan.parts)
-    return result(NAME, tracee, reference, runs, profile=profile, notes=notes)
+    return result(NAME, tracee, reference, runs, profile=profile, notes=notes, lines=symbolizer.lines())
 
 
 def may_lock_memory(process: Path = Path("/proc/self")) -> bool:

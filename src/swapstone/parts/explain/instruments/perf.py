@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Record a run with perf, and read the recording."""
+"""Record a run with perf, and read the recording: samples with stacks, context switches and mappings."""
 
 from __future__ import annotations
 
 import bisect
 import dataclasses
 import itertools
+import re
 import subprocess
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from swapstone.core.model import UnavailableError, UserError
-from swapstone.parts.explain.instruments import perf_script, requirements
-from swapstone.parts.explain.instruments.perf_script import Event
+from swapstone.parts.explain.instruments import requirements
 from swapstone.parts.explain.instruments.traced_run import (
     LONGEST_S,
     ReferenceRuns,
@@ -24,6 +24,105 @@ from swapstone.parts.explain.instruments.traced_run import (
     run,
 )
 from swapstone.parts.explain.instruments.unwind_tables import root_with_tables
+
+FIELDS = "comm,pid,tid,time,event,ip,sym,dso,trace"
+"""The fields that `decode_events` expects: ``perf script -F``."""
+
+WITH_PROCESSORS = "comm,pid,tid,cpu,time,event,ip,sym,dso,trace"
+"""The same, with the processor of each event."""
+
+FLAGS = (
+    "--no-inline",
+    "--ns",
+    "--show-task-events",
+    "--show-switch-events",
+    "--show-lost-events",
+)
+"""The other options that it expects."""
+
+MOST_FRAMES = 256
+"""The innermost functions of a stack that are kept. perf records 127 unless kernel.perf_event_max_stack is raised."""
+
+# Every repetition before another one is bounded or can't match what follows: a line of a million blanks takes no longer than its length.
+_HEAD = re.compile(
+    r"(?<=\s)(?P<pid>-?[0-9]{1,10})/(?P<tid>-?[0-9]{1,10})\s{1,80}(?:\[(?P<cpu>[0-9]{1,6})\]\s{1,80})?(?P<s>[0-9]{1,12})\.(?P<ns>[0-9]{9}):\s"
+)
+_EVENT = re.compile(r"(?P<event>[\w.\-/]++(?::[\w.\-]++)?):\s*+(?P<trace>.*)$")
+_FRAME = re.compile(r"\t\s*+(?P<ip>[0-9a-f]{1,16})\s(?P<symbol>.*) \((?P<dso>[^()]*+(?:\([^()]*+\)[^()]*+)*+)\)$")
+_EXEC = re.compile(r"PERF_RECORD_COMM exec: (?P<comm>.*):[0-9]{1,10}/[0-9]{1,10}$")
+_FORK = re.compile(r"PERF_RECORD_FORK\((?P<pid>[0-9]{1,10}):(?P<tid>[0-9]{1,10})\)(?::\((?P<parent>[0-9]{1,10}):)?")
+_EXIT = re.compile(r"PERF_RECORD_EXIT\((?P<pid>[0-9]{1,10}):(?P<tid>[0-9]{1,10})\)")
+_LOST = re.compile(r"PERF_RECORD_LOST(?:_SAMPLES)? lost (?P<count>[0-9]{1,18})")
+
+
+@dataclasses.dataclass(frozen=True)
+class Event:
+    """One record.
+
+    Attributes:
+        what: an event's name, or ``exec``, ``fork``, ``exit``, ``in``, ``out``, ``taken`` (out, though it could have gone on),
+            or ``lost``.
+        comm, pid, tid: whose.
+        time_ns: when.
+        trace: what a tracepoint prints of itself; the name of what was executed; the number of lost records.
+        stack: pairs (address in the object's file, symbol, object's path), the innermost first.
+        cpu: the processor; -1 if it was not printed.
+        parent: of a ``fork``, the process that forked; -1 if it was not printed.
+    """
+
+    what: str
+    comm: str
+    pid: int
+    tid: int
+    time_ns: int
+    trace: str = ""
+    stack: tuple[tuple[int, str, str], ...] = ()
+    cpu: int = -1
+    parent: int = -1
+
+
+def decode_events(lines: Iterable[str]) -> Iterator[Event]:
+    """Decode what `perf script` prints.
+
+    Args:
+        lines: as printed with `FIELDS` and `FLAGS`.
+
+    Yields:
+        One event for each record that is understood; lines of any other form are skipped.
+    """
+    head: Event | None = None
+    stack: list[tuple[int, str, str]] = []
+    for line in itertools.chain(lines, ("",)):
+        if head is not None and (frame := _FRAME.match(line)):
+            if len(stack) < MOST_FRAMES:
+                stack.append((int(frame["ip"], 16), frame["symbol"].strip(), frame["dso"]))
+            continue
+        if head is not None:
+            yield dataclasses.replace(head, stack=tuple(stack)) if stack else head
+        found = _HEAD.search(line)
+        head, stack = _event(found) if found is not None else None, []
+
+
+def _event(found: re.Match[str]) -> Event | None:
+    comm, rest = found.string[: found.start()].strip(), found.string[found.end() :].strip()
+    time_ns = int(found["s"]) * 1_000_000_000 + int(found["ns"])
+    whose = (comm, int(found["pid"]), int(found["tid"]), time_ns)
+    cpu = int(found["cpu"] or -1)
+    if not rest.startswith("PERF_RECORD_"):
+        event = _EVENT.match(rest)
+        return Event(event["event"], *whose, trace=event["trace"], cpu=cpu) if event else None
+    if rest.startswith("PERF_RECORD_SWITCH"):
+        words = rest.split()
+        return Event("in" if words[1:2] == ["IN"] else "taken" if "preempt" in words else "out", *whose)
+    for what, pattern, group in (("exec", _EXEC, "comm"), ("lost", _LOST, "count")):
+        if hit := pattern.match(rest):
+            return Event(what, *whose, trace=hit[group])
+    for what, pattern in (("fork", _FORK), ("exit", _EXIT)):
+        if hit := pattern.match(rest):
+            parent = int(hit.groupdict().get("parent") or -1)
+            return Event(what, comm, int(hit["pid"]), int(hit["tid"]), time_ns, parent=parent)
+    return None
+
 
 MARKER = "syscalls:sys_enter_getrusage"
 """The event that delimits a pass. The workload harness calls getrusage twice before a pass and twice after it; no C library calls it
@@ -104,15 +203,7 @@ _DATA = "perf.data"
 
 
 class TooLargeError(Exception):
-    """A recording that is too large to read.
-
-    Attributes:
-        times: its size relative to the limit.
-    """
-
-    def __init__(self, times: float) -> None:
-        super().__init__(f"{times:.1f} times too large")
-        self.times = times
+    """A recording that is too large to read."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -160,7 +251,6 @@ def record(
     *,
     tracepoints: bool = False,
     kernel: bool = True,
-    before: Sequence[str] = (),
     most_bytes: int | None = None,
     whole_machine: bool = False,
     mapped: Sequence[str] = (),
@@ -173,7 +263,6 @@ def record(
         reference: has a scratch folder, and limits the run's duration.
         tracepoints: whether one of the events is a tracepoint.
         kernel: whether the kernel is sampled, too.
-        before: command prefix to use in place of that of `need`.
         most_bytes: limit of the recording's size.
         whole_machine: whether the options record all processes; events then have their processor.
         mapped: files that the program maps; those without unwind tables get derived ones.
@@ -183,7 +272,7 @@ def record(
         UnavailableError: perf can't be used, or the run takes longer than the limit.
         UserError: the program, or perf, failed.
     """
-    wrapper = tuple(before) or need(tracepoints=tracepoints or tracee.region is Region.PASSES, kernel=kernel)
+    wrapper = need(tracepoints=tracepoints or tracee.region is Region.PASSES, kernel=kernel)
     # The clock of a server's recording is that of the load generator's start and end.
     markers = {Region.PASSES: ("-e", MARKER), Region.DRIVEN: ("-k", "CLOCK_MONOTONIC")}.get(tracee.region, ())
     data = reference.folder / _DATA
@@ -194,9 +283,9 @@ def record(
         raise UserError(f"perf record ended with status {ended.status}: {last_line[:200]}")
     try:
         if most_bytes is not None and (size := data.stat().st_size) > most_bytes:
-            raise TooLargeError(size / most_bytes)
+            raise TooLargeError(f"{size / most_bytes:.1f} times too large")
         root = root_with_tables((tracee.program, *mapped), reference.folder) if mapped else None
-        fields = perf_script.WITH_PROCESSORS if whole_machine else perf_script.FIELDS
+        fields = WITH_PROCESSORS if whole_machine else FIELDS
         events = read(data, fields, root, reference.notify)
     finally:
         data.unlink()
@@ -225,7 +314,7 @@ def process_tree(events: Iterable[Event], root: int) -> frozenset[int]:
 
 def read(
     data: Path,
-    fields: str = perf_script.FIELDS,
+    fields: str = FIELDS,
     root: Path | None = None,
     notify: Callable[[str], None] = lambda _: None,
 ) -> list[Event]:
@@ -233,7 +322,7 @@ def read(
 
     Args:
         data: perf's file.
-        fields: `perf_script.FIELDS` or `perf_script.WITH_PROCESSORS`.
+        fields: `FIELDS` or `WITH_PROCESSORS`.
         root: below which perf looks for the files that were mapped; None for this machine's.
         notify: called with a line when that takes long.
 
@@ -243,7 +332,7 @@ def read(
     """
     # With a root perf takes no names from the running kernel by itself.
     files = () if root is None else ("--symfs", str(root), "--kallsyms", "/proc/kallsyms")
-    command = ("perf", "script", "-i", str(data), "-F", fields, *perf_script.FLAGS, *files)
+    command = ("perf", "script", "-i", str(data), "-F", fields, *FLAGS, *files)
     what = f"for perf script, which reads a recording of {data.stat().st_size >> 20} MiB"
     start = time.monotonic()
     with (
@@ -253,7 +342,7 @@ def read(
         noted(what, LONGEST_S, notify, process.kill),
     ):
         assert process.stdout is not None
-        events = list(perf_script.events(process.stdout))
+        events = list(decode_events(process.stdout))
     if time.monotonic() - start >= LONGEST_S:
         raise UnavailableError(f"its recording is so large that reading it takes longer than {LONGEST_S:.0f} s")
     if process.returncode != 0:

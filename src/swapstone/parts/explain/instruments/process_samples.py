@@ -16,8 +16,7 @@ from swapstone.core.model import UnavailableError, UserError
 from swapstone.core.model.regular_file import text_of
 from swapstone.parts.explain.instruments import syscalls
 from swapstone.parts.explain.instruments.instrument_result import RecordedRuns, RunPlan, repeat
-from swapstone.parts.explain.instruments.perf import MeasuredWindows, Recording
-from swapstone.parts.explain.instruments.perf_script import Event
+from swapstone.parts.explain.instruments.perf import Event, MeasuredWindows, Recording
 from swapstone.parts.explain.instruments.traced_run import (
     PID_FILE,
     QUIET_S,

@@ -123,20 +123,6 @@ def missing_tracepoints() -> MissingRequirement | None:
     return missing or (wrapper if isinstance(wrapper, MissingRequirement) else missing_perf())
 
 
-@functools.cache
-def missing_uprobes() -> MissingRequirement | None:
-    """Return why calls of malloc and memcpy can't be counted by uprobes; None if they can."""
-    missing, wrapper = missing_tracepoints(), tracing_wrapper()
-    if missing or isinstance(wrapper, MissingRequirement):
-        return missing
-    result = _run((*wrapper, "test", "-w", f"{TRACING}/uprobe_events"))
-    if result is not None and result.returncode == 0:
-        return None
-    return MissingRequirement(
-        "this kernel or this user can't use uprobes", "root, and a kernel with CONFIG_UPROBE_EVENTS=y"
-    )
-
-
 def missing_kernel_names(symbols: Path = Path("/proc/kallsyms")) -> MissingRequirement | None:
     """Return why kernel functions have no names in stacks; None if they have. The kernel shows hidden addresses as zeros.
 

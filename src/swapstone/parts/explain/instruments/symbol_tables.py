@@ -9,7 +9,9 @@ import functools
 import hashlib
 import itertools
 import lzma
+import os
 import re
+import subprocess
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple, TypeVar
@@ -137,10 +139,10 @@ def occurrences(part: bytes, whole: bytes) -> Iterator[int]:
         at = whole.find(part, at + 1)
 
 
-_RESOLVER = 10  # STT_GNU_IFUNC
-_FUNCTIONS = (2, _RESOLVER)  # STT_FUNC
+_FUNCTIONS = (2, 10)  # STT_FUNC, STT_GNU_IFUNC
 _BUILD_ID = re.compile(r"[0-9a-f]{8,128}")
 DEBUG = Path("/usr/lib/debug")
+_FETCH_S = 120
 
 
 Found = TypeVar("Found")
@@ -156,12 +158,11 @@ def of_elf(content: Path | bytes, read: Callable[[ELFFile], Found], default: Fou
 
 
 class Symbol(NamedTuple):
-    """A function: its address in the file, its size (0 if the file has none), its name, and whether it resolves an indirect function."""
+    """A function: its address in the file, its size (0 if the file has none), and its name."""
 
     address: int
     size: int
     name: str
-    resolver: bool = False
 
 
 class Table:
@@ -190,10 +191,6 @@ class Table:
             (at + offset - begin for begin, at, size in self._segments if begin <= offset < begin + size), offset
         )
 
-    def offset_of(self, address: int) -> int:
-        """Return the offset in the file of an address."""
-        return next((begin + address - at for begin, at, size in self._segments if at <= address < at + size), address)
-
     def name_at(self, address: int) -> str:
         """Return the function that contains an address; empty if there is none.
 
@@ -211,15 +208,6 @@ class Table:
     def _first_name(self, number: int) -> str:
         """Return the preferred name of several symbols at one address."""
         return self._symbols[bisect.bisect_left(self._addresses, self._addresses[number])].name
-
-    def begins_at(self, address: int) -> bool:
-        """Return whether a function begins at an address. The resolver of an indirect function is none."""
-        at = bisect.bisect_left(self._addresses, address)
-        return at < len(self) and self._addresses[at] == address and not self._symbols[at].resolver
-
-    def address(self, name: str) -> int | None:
-        """Return the address of a function."""
-        return next((one.address for one in self._symbols if one.name == name and not one.resolver), None)
 
 
 def table_of(path: Path) -> Table | None:
@@ -266,7 +254,7 @@ def _symbols(elf: ELFFile) -> Iterator[Symbol]:
     for name in (".symtab", ".dynsym"):
         for one in symbols_of(elf, elf.get_section_by_name(name), _FUNCTIONS):
             if one.address and one.section:
-                yield Symbol(one.address & mask, one.size, one.name, one.kind == _RESOLVER)
+                yield Symbol(one.address & mask, one.size, one.name)
 
 
 def missing_symbols(path: Path) -> str:
@@ -296,11 +284,27 @@ def build_id(elf: ELFFile) -> str:
     return next((build for build in found if _BUILD_ID.fullmatch(build)), "")
 
 
+def debug_file_of(path: Path) -> Path | None:
+    """Return the debug file of a stripped file; None if it has none, or needs none."""
+    return of_elf(path, lambda elf: None if elf.get_section_by_name(".debug_line") else _debug_file(elf, path), None)
+
+
 def _debug_file(elf: ELFFile, path: Path) -> Path | None:
-    """Return the debug file of a stripped file, with its build ID: beside it, or the distribution's."""
+    """Return the debug file of a stripped file, with its build ID: beside it, the distribution's, or a server's."""
     build = build_id(elf)
-    places = (companion_of(path), DEBUG / debug_name(build)) if build else ()
-    return next((place for place in places if of_elf(place, build_id, "") == build), None)
+    return (
+        next((place for place in _places(path, build) if of_elf(place, build_id, "") == build), None) if build else None
+    )
+
+
+def _places(path: Path, build: str) -> Iterator[Path]:
+    """Yield where the debug file of a build ID may be; debuginfod-find(1) fetches it if the user has set DEBUGINFOD_URLS."""
+    yield from (companion_of(path), DEBUG / debug_name(build))
+    if os.environ.get("DEBUGINFOD_URLS"):
+        with contextlib.suppress(OSError, subprocess.SubprocessError):
+            command = ("debuginfod-find", "debuginfo", build)
+            fetched = subprocess.run(command, capture_output=True, text=True, timeout=_FETCH_S, check=True)
+            yield Path(fetched.stdout.strip())
 
 
 def _mini_debug_info(elf: ELFFile) -> bytes:

@@ -3,17 +3,24 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import functools
 import re
+import subprocess
+from collections.abc import Collection
 from pathlib import Path
 
 from swapstone.core.model.profile import KERNEL, OWN_OBJECT, Frame
-from swapstone.parts.explain.instruments.perf_script import Event
-from swapstone.parts.explain.instruments.symbol_tables import Table, table_of
+from swapstone.parts.explain.instruments.perf import Event
+from swapstone.parts.explain.instruments.symbol_tables import Table, debug_file_of, table_of
 from swapstone.parts.explain.instruments.traced_run import Tracee
 
 UNKNOWN = "[unknown]"
+MOST_LINES = 200
+"""Functions whose source lines are looked up."""
+LONGEST_S = 20
+_LINE = re.compile(r"(?:.*/)?([^/]{1,120}:[1-9][0-9]{0,8})(?: \(discriminator [0-9]+\))?$")
 _SHARED = re.compile(r"\.so(?:$|[.\d])")
 
 
@@ -31,6 +38,7 @@ class Symbolizer:
         self._program = str(Path(tracee.program).resolve())
         self._twin = tracee.symbols
         self._script = _is_script(self._program)
+        self._places = collections.defaultdict[Frame, collections.Counter[tuple[str, int]]](collections.Counter)
         self.frame = functools.lru_cache(maxsize=1 << 16)(self._frame)
 
     def stack(self, event: Event) -> tuple[Frame, ...]:
@@ -41,7 +49,26 @@ class Symbolizer:
         frames = list(event.stack)
         while len(frames) > 1 and frames[-1][2] == UNKNOWN:
             frames.pop()
-        return tuple(self.frame(*each) for each in reversed(frames))
+        stack = tuple(self.frame(*each) for each in reversed(frames))
+        for number, (frame, (offset, _, path)) in enumerate(zip(reversed(stack), frames, strict=True)):
+            self._places[frame][path, offset - (number > 0)] += 1  # a caller's address is behind its call
+        return stack
+
+    def lines(self) -> dict[Frame, str]:
+        """Return the source line with most samples of each function, of the `MOST_LINES` with the most, without those that have none."""
+        most = sorted(self._places, key=lambda frame: -self._places[frame].total())[:MOST_LINES]
+        found = {frame: self._places[frame].most_common(1)[0][0] for frame in most if frame.object != KERNEL}
+        tables = {path: table for path, _ in found.values() if (table := self.table(path)) is not None}
+        places = {frame: (path, tables[path].address_of(at)) for frame, (path, at) in found.items() if path in tables}
+        known = {
+            path: source_lines(self._file(path), [at for other, at in places.values() if other == path])
+            for path in tables
+        }
+        return {frame: line for frame, (path, at) in places.items() if (line := known[path].get(at))}
+
+    def _file(self, path: str) -> Path:
+        """Return the file with the symbols of a mapped one."""
+        return self._twin if path == self._program and self._twin is not None else Path(path)
 
     def object_of(self, path: str) -> str:
         """Return the object name of frames in a file."""
@@ -53,9 +80,7 @@ class Symbolizer:
 
     def table(self, path: str) -> Table | None:
         """Return the functions of a mapped file."""
-        if path == self._program and self._twin is not None:
-            return table_of(self._twin)
-        return table_of(Path(path)) if path.startswith("/") else None
+        return table_of(self._file(path)) if path.startswith("/") else None
 
     def _frame(self, offset: int, symbol: str, path: str) -> Frame:
         where = self.object_of(path)
@@ -66,6 +91,23 @@ class Symbolizer:
         # In a stripped file perf reports the nearest preceding symbol, which may be another function.
         fallback = UNKNOWN if table else symbol
         return Frame(symbol=(own or fallback).split("@@")[0], object=where)
+
+
+def source_lines(file: Path, addresses: Collection[int]) -> dict[int, str]:
+    """Return the source lines of addresses as addr2line(1) prints them, without folders: ``scan.c:14``.
+
+    Args:
+        file: with debug information, or with a debug file of its build ID.
+        addresses: of the file. Those without a line are left out; all if the command fails, or takes longer than `LONGEST_S`.
+    """
+    command = ("addr2line", "-e", str(debug_file_of(file) or file), *map(hex, addresses))
+    with contextlib.suppress(OSError, subprocess.SubprocessError):
+        printed = subprocess.run(
+            command, capture_output=True, text=True, errors="replace", timeout=LONGEST_S, check=True
+        )
+        hits = zip(addresses, map(_LINE.match, printed.stdout.splitlines()), strict=False)
+        return {at: hit[1] for at, hit in hits if hit is not None}
+    return {}
 
 
 def _is_script(path: str) -> bool:

@@ -21,9 +21,8 @@ from swapstone.parts.explain.instruments.counted_runs import (
 )
 from swapstone.parts.explain.instruments.instruction_kinds import PROCESSORS
 from swapstone.parts.explain.instruments.plugin_file import read_output
-from swapstone.parts.explain.instruments.wakeup_path import find_path
-from swapstone.parts.explain.instruments.wakeup_trace import MOST_BYTES, decode_wakeups, find_mark
-from swapstone.parts.explain.model.wakeup_paths import WakeupPath
+from swapstone.parts.explain.instruments.wakeup_path import MOST_BYTES, decode_wakeups, find_mark, find_path
+from swapstone.parts.explain.model.instruction_counts import WakeupPath
 
 _PROGRAM = "/usr/bin/cyclictest"
 _BEFORE = 1_000_000

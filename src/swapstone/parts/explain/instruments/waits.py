@@ -16,8 +16,14 @@ from swapstone.core.model import UnavailableError
 from swapstone.core.model.profile import KERNEL, Frame
 from swapstone.core.model.safe_text import safe
 from swapstone.parts.explain.instruments.instrument_result import RecordedRuns, result
-from swapstone.parts.explain.instruments.perf import COMM_BYTES, MeasuredWindows, Recording, TooLargeError, record
-from swapstone.parts.explain.instruments.perf_script import Event
+from swapstone.parts.explain.instruments.perf import (
+    COMM_BYTES,
+    Event,
+    MeasuredWindows,
+    Recording,
+    TooLargeError,
+    record,
+)
 from swapstone.parts.explain.instruments.symbolizer import Symbolizer
 from swapstone.parts.explain.instruments.traced_run import ReferenceRuns, Tracee
 from swapstone.parts.explain.model.explanation import InstrumentResult

@@ -3,6 +3,10 @@
 
 The program reports how late it was, so the expiry is that many instructions before the reading of the clock. Calls are followed by
 their instructions and by the addresses that they return to.
+
+A program that counts latencies in a histogram increments one bin for each. The address of that write shows the latency, exactly. So the
+instruction that writes to the bins is recognised by the addresses that it wrote to, and the machine's blocks are kept up to the write
+with the highest address: the maximum (native/plugin/wakeups.c).
 """
 
 from __future__ import annotations
@@ -11,20 +15,121 @@ import collections
 import dataclasses
 import itertools
 import re
+import struct
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from swapstone.core.model import UnavailableError
+from swapstone.core.model.profile import KERNEL, NAMELESS, Frame, Profile
 from swapstone.parts.explain.instruments.function_names import KernelSymbols
 from swapstone.parts.explain.instruments.instruction_kinds import Kind, Processor, kinds_of
-from swapstone.parts.explain.instruments.wakeup_trace import WakeupTrace
-from swapstone.parts.explain.model.wakeup_paths import (
-    MOST_DEPTH,
-    MOST_FUNCTIONS,
-    DisabledSection,
-    PathFunction,
-    WakeupPath,
+from swapstone.parts.explain.instruments.plugin_file import (
+    Block,
+    damaged,
+    decode_blocks,
+    decode_numbers,
+    decode_table,
+    require_end,
 )
+from swapstone.parts.explain.model.instruction_counts import MOST_DEPTH, DisabledSection, WakeupPath
+
+HEADER = b"swapstone-wakeups 2"
+MOST_BYTES = 96 << 20
+"""The plugin writes less: 4 Mi steps of 8 bytes, and the blocks that they execute."""
+
+_NAMES = ("base", "marks", "cycle", "maximum", "writes", "cut", "blocks", "steps")
+_WRITE, _STEP = struct.Struct("<5Qq"), struct.Struct("<2I")
+_WIDTHS = (8, 4)
+"""Sizes of a bin: an `unsigned long` of a processor with 64 or 32 bits."""
+
+Histogram = Sequence[tuple[int, int]]
+"""Pairs (value, how many), ascending."""
+
+
+@dataclasses.dataclass(frozen=True)
+class MemoryWrite:
+    """An instruction of the program that writes to memory.
+
+    Attributes:
+        instruction: its address in the ELF file.
+        executions: how often it wrote.
+        first, lowest, highest: addresses that it wrote to.
+        distances: sum of the differences of all addresses from the first.
+    """
+
+    instruction: int
+    executions: int
+    first: int
+    lowest: int
+    highest: int
+    distances: int
+
+
+@dataclasses.dataclass(frozen=True)
+class WakeupTrace:
+    """What the plugin observed.
+
+    Attributes:
+        marks: how often the watched instruction wrote.
+        cycle: the number of its write that was the maximum, from 1.
+        writes: instructions that write to memory; only if no instruction is watched.
+        blocks: what was executed.
+        steps: pairs (index in `blocks`, instructions that began), in the order of execution, up to the maximum. The index is -1 for a block
+            that found no room.
+    """
+
+    marks: int
+    cycle: int
+    writes: tuple[MemoryWrite, ...]
+    blocks: tuple[Block, ...]
+    steps: tuple[tuple[int, int], ...]
+
+
+def decode_wakeups(data: bytes) -> WakeupTrace:
+    """Decode the plugin's file.
+
+    Raises:
+        UserError: it is damaged; the text names where.
+    """
+    values, at = decode_numbers(data, HEADER, _NAMES, most_bytes=MOST_BYTES, bits=64)
+    writes, at = decode_table(data, at, values["writes"], _WRITE)
+    blocks, at = decode_blocks(data, at, values["blocks"])
+    steps, at = decode_table(data, at, values["steps"], _STEP)
+    require_end(data, at, f"{len(steps)} steps")
+    for number, executed in steps:
+        if number > len(blocks) or (number and executed > len(blocks[number - 1].sizes)):
+            raise damaged(f"a step has {executed} instructions of block {number} of {len(blocks)}")
+    return WakeupTrace(
+        marks=values["marks"],
+        cycle=values["cycle"],
+        writes=tuple(MemoryWrite(*numbers) for numbers in writes),
+        blocks=blocks,
+        steps=tuple((number - 1, executed) for number, executed in steps),
+    )
+
+
+def find_mark(writes: Sequence[MemoryWrite], histogram: Histogram) -> int | None:
+    """Return the instruction that increments the bins of a histogram, by the addresses that it wrote to; None if there is none.
+
+    It wrote once for each value; the lowest and the highest address, and the sum of all, fit to the values.
+
+    Args:
+        writes: the program's instructions that write to memory.
+        histogram: that the program printed.
+    """
+    total = sum(count for _, count in histogram)
+    (low, _), (high, _) = histogram[0], histogram[-1]
+    distance = sum((value - low) * count for value, count in histogram)
+    found = [
+        write.instruction
+        for write in writes
+        for width in _WIDTHS
+        if write.executions == total
+        and write.highest - write.lowest == width * (high - low) > 0
+        and write.distances + (write.first - write.lowest) * total == width * distance
+    ]
+    return found[0] if found else None
+
 
 Name = tuple[str, str]
 """A function and its module; the module is empty for the kernel itself."""
@@ -46,11 +151,8 @@ _LOCKS = re.compile(
 _SLACK, _SLACK_SHARE = 300, 1000
 """Tolerance of the position of the expiry, in instructions, plus a part of the latency: the kernel calibrates its clocks."""
 _SLACK_WITHOUT_CLOCK = 5000
-_NEVER = 1 << 62
 _FAR = 5000
 """The clock is read at most so many instructions before the program counts the latency."""
-_LEAST_SHARE = 5000
-"""Functions with less than this part of the instructions are added to their callers."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -207,41 +309,16 @@ def _waking(events: _Events, most: int) -> int | None:
     return wakings[-1] if wakings else None
 
 
-class _Node:
-    """A function below its caller.
-
-    Attributes:
-        own: instructions in it.
-        total: with those of the functions below it.
-        first: the step in which it, or one below it, was first executed on the path.
-        below: what it called.
-        handler: whether it handles an interrupt.
-    """
-
-    def __init__(self) -> None:
-        self.own = self.total = 0
-        self.handler = False
-        self.first = _NEVER
-        self.below: dict[Name, _Node] = collections.defaultdict(_Node)
-
-    def in_order(self) -> list[tuple[Name, _Node]]:
-        """Return what it called on the path, in the order of the first execution."""
-        return sorted(((name, node) for name, node in self.below.items() if node.total), key=lambda pair: pair[1].first)
-
-
 class _Frame(NamedTuple):
     """A function that was called.
 
     Attributes:
         name: of the function.
-        node, caller: its node, and that of its caller.
         returns_to: an address; -1 for a handler of an interrupt, and where it is not known.
         interrupted: of a handler: the last block before it, and whether all of that was executed.
     """
 
     name: Name
-    node: _Node
-    caller: _Node
     returns_to: int
     interrupted: tuple[_Code, bool] | None = None
 
@@ -249,9 +326,13 @@ class _Frame(NamedTuple):
 class _Stack:
     """The functions that are executed, as far as their calls were seen."""
 
-    def __init__(self, root: _Node) -> None:
-        self._root = root
+    def __init__(self) -> None:
         self.frames: list[_Frame] = []
+
+    def path(self) -> tuple[Name, ...]:
+        """Return the functions from the last handler of an interrupt on, which nothing called."""
+        first = next((at for at, one in reversed([*enumerate(self.frames)]) if one.interrupted is not None), 0)
+        return tuple(one.name for one in self.frames[first:])
 
     def restart(self, name: Name) -> None:
         """Forget all callers."""
@@ -262,15 +343,11 @@ class _Stack:
         """Enter a function that was called, or a handler of an interrupt."""
         if len(self.frames) >= MOST_DEPTH:
             self.frames = []
-        caller = self.frames[-1].node if self.frames else self._root
-        node = caller.below[name]
-        node.handler |= interrupted is not None
-        self.frames.append(_Frame(name, node, caller, returns_to, interrupted))
+        self.frames.append(_Frame(name, returns_to, interrupted))
 
     def replace(self, name: Name) -> None:
         """Continue in another function with the same callers, as after a tail call."""
-        last = self.frames.pop()
-        self.frames.append(last._replace(name=name, node=last.caller.below[name]))
+        self.frames[-1] = self.frames[-1]._replace(name=name)
 
     def leave(self, address: int) -> bool:
         """Return to an address; return whether a caller has it."""
@@ -361,8 +438,8 @@ def find_path(
     """
     events = _Events(_codes(trace, kernel, kernel_start, processor), trace.steps)
     milestones = _milestones(events, latency_us, ns_per_instruction)
-    root, interrupts = _Node(), _Interrupts()
-    stack = _Stack(root)
+    stack, interrupts = _Stack(), _Interrupts()
+    executions = collections.Counter[tuple[Name, ...]]()
     ended_by, disabled = ("", ""), None
     locks: collections.Counter[str] = collections.Counter()
     before, was_whole = None, True
@@ -386,19 +463,22 @@ def find_path(
             ended_by = _ended_by([frame.name[0] for frame in stack.frames])
         counted = min(position, milestones.expiry) - max(position - executed, 0)
         if counted > 0:
-            node = stack.frames[-1].node
-            node.own, node.first = node.own + counted, min(node.first, at)
+            executions[stack.path()] += counted
             if code.is_start and _LOCKS.fullmatch(code.name[0]):
                 locks[code.name[0]] += 1
         before, was_whole = code, executed >= len(code.kinds)
+    weights = {
+        tuple(Frame(symbol=name or NAMELESS, object=module or KERNEL) for name, module in path): float(count)
+        for path, count in executions.items()
+    }
     return WakeupPath(
         **side,
+        profile=Profile.of(weights, kind="instructions", unit="1", operations=1.0),
         latency_ns=latency_us * 1000,
         cycle=trace.cycle,
         cycles=trace.marks,
         instructions=milestones.expiry,
         phases=(milestones.expiry - entry, entry - wakes, wakes - schedules, schedules),
-        functions=_functions(root, milestones.expiry // _LEAST_SHARE),
         ended_by=ended_by,
         switches=milestones.switches,
         disabled=disabled,
@@ -419,31 +499,3 @@ def _ended_by(names: Sequence[str]) -> tuple[str, str]:
     last = len(names) - 1
     at = next((at for at in range(last, 0, -1) if not _SCHEDULERS.fullmatch(names[at - 1])), 0)
     return names[at], names[at - 1] if at else ""
-
-
-def _functions(root: _Node, least: int) -> tuple[PathFunction, ...]:
-    """Return the functions below a root, each below its caller; those with at most `least` instructions are added to their callers."""
-    _sum_up(root)
-    found: list[PathFunction] = []
-    waiting = [(name, node, 0) for name, node in reversed(root.in_order())]
-    while waiting:
-        (name, module), node, depth = waiting.pop()
-        below = [pair for pair in node.in_order() if pair[1].total > least]
-        own = node.total - sum(each.total for _, each in below)
-        found.append(
-            PathFunction(name=name, module=module, depth=depth, own=own, total=node.total, handler=node.handler)
-        )
-        waiting += [(name, each, depth + 1) for name, each in reversed(below)]
-    if len(found) > MOST_FUNCTIONS and least < root.total:
-        return _functions(root, 2 * least + 1)
-    return tuple(found)
-
-
-def _sum_up(root: _Node) -> None:
-    """Compute totals and first steps of all nodes; without recursion, which Python limits."""
-    order = [root]
-    for node in order:
-        order += node.below.values()
-    for node in reversed(order):
-        node.total = node.own + sum(each.total for each in node.below.values())
-        node.first = min([node.first, *(each.first for each in node.below.values())])

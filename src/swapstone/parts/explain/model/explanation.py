@@ -4,11 +4,39 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Self
+
+import msgspec
 
 from swapstone.core.model.experiment import RunGroup
 from swapstone.core.model.frozen_struct import FrozenStruct, NonNegative, Number, PositiveInteger
 from swapstone.core.model.profile import KERNEL, OWN_OBJECT, Frame, Profile, Samples
 from swapstone.parts.explain.model.wait_causes import EndedWaits, ProcessorTaken
+
+MOST_RUNS = 1000
+"""Evidence with more runs of a profile is not read."""
+MOST_FRAMES, MOST_STACKS, MOST_DEPTH = 100_000, 200_000, 300
+"""Nor evidence with more functions or stacks, or with deeper ones, of which graphs would be drawn for very long."""
+MOST_CALLS = 1 << 20
+"""Nor evidence with more functions on all stacks of a profile together."""
+
+
+def profile_problem(profile: Profile) -> str:
+    """Return why a stored profile can't be computed with; empty if it can: its stacks and runs are of its frames and stacks."""
+    consistent = (
+        profile.operations > 0
+        and len(profile.runs) <= MOST_RUNS
+        and len(profile.frames) <= MOST_FRAMES
+        and len(profile.stacks) <= MOST_STACKS
+        and sum(len(stack.frames) for stack in profile.stacks) <= MOST_CALLS
+        and all(len(stack.frames) <= MOST_DEPTH and stack.weight >= 0 for stack in profile.stacks)
+        and all(0 <= frame < len(profile.frames) for stack in profile.stacks for frame in stack.frames)
+        and all(
+            0 <= stack < len(profile.stacks) and weight >= 0 for run in profile.runs for stack, weight in run.weights
+        )
+    )
+    return "" if consistent else "a profile contradicts itself, or is too large"
+
 
 LISTED_FUNCTIONS = 40
 """Counts of calls and instructions have the most frequent functions of a variant; one that is not among as many was called at most as often
@@ -67,7 +95,7 @@ class Amount(FrozenStruct, frozen=True, kw_only=True):
     """A count or amount per operation.
 
     Attributes:
-        group: ``system calls``, ``faults``, ``switches``, ``allocations``, ``copies``, ``instructions`` or ``calls``.
+        group: ``system calls``, ``faults``, ``switches``, ``instructions`` or ``calls``.
         name: what was counted.
         value: per operation.
     """
@@ -75,6 +103,19 @@ class Amount(FrozenStruct, frozen=True, kw_only=True):
     group: str
     name: str
     value: Number
+
+
+class SourceLine(FrozenStruct, frozen=True, kw_only=True):
+    """Where a function has most of its samples: its own, and those of what it calls there.
+
+    Attributes:
+        symbol, object: as in `Frame`.
+        line: name of the source file, and line: ``scan.c:14``.
+    """
+
+    symbol: str
+    object: str
+    line: str
 
 
 class InstrumentResult(FrozenStruct, frozen=True, kw_only=True, rename={"elapsed": "passing"}):
@@ -93,6 +134,7 @@ class InstrumentResult(FrozenStruct, frozen=True, kw_only=True, rename={"elapsed
         taken: who had the processor for which threads were ready, in the same order.
         partial: whether the run was ended before its end, so that the amounts are lower bounds.
         limits: pairs (quantity of the surroundings, its values in all processes while they ran, each once).
+        lines: of functions with debug information, those with the most samples.
     """
 
     instrument: str
@@ -109,6 +151,7 @@ class InstrumentResult(FrozenStruct, frozen=True, kw_only=True, rename={"elapsed
     taken: tuple[ProcessorTaken, ...] = ()
     partial: bool = False
     limits: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    lines: tuple[SourceLine, ...] = ()
 
 
 class MissingInstrument(FrozenStruct, frozen=True, kw_only=True, rename={"remedy": "mend"}):
@@ -151,6 +194,35 @@ class RowKey(RunGroup, frozen=True, kw_only=True):
     candidate: str
 
 
+class TracedSide(FrozenStruct, frozen=True, kw_only=True):
+    """One variant's run under the emulator's plugin.
+
+    Attributes:
+        variant, trial, run: the trial that was traced, and the identity of its run.
+        output: digest of its output.
+        instructions: that were counted.
+        lost: of these, without an address.
+        profile: the others by call stack; None only where it is left out.
+    """
+
+    variant: str
+    trial: str
+    run: str
+    output: str
+    instructions: NonNegative
+    lost: NonNegative = 0
+    profile: Profile | None = None
+
+    def problem(self) -> str:
+        """Return why the numbers contradict each other; empty if they don't."""
+        if self.profile is None:
+            return f"{self.variant} has no profile"
+        summed = self.profile.total + self.lost == self.instructions
+        return profile_problem(self.profile) or (
+            "" if summed else f"the functions of {self.variant} don't sum to its instructions"
+        )
+
+
 class MachineEvidence(FrozenStruct, frozen=True, kw_only=True):
     """What the emulator's plugin observed of a row on the exact clock.
 
@@ -160,7 +232,9 @@ class MachineEvidence(FrozenStruct, frozen=True, kw_only=True):
         swapstone, created: the version that wrote it, and the time.
         emulator: its version and digest.
         place: the row.
+        sides: baseline, then candidate.
         ns_per_instruction: guest time of an instruction on the machine's clock.
+        no_paths: why functions have no callers; empty if they have.
     """
 
     record: str
@@ -169,23 +243,25 @@ class MachineEvidence(FrozenStruct, frozen=True, kw_only=True):
     created: str
     emulator: str
     place: RowKey
+    sides: tuple[TracedSide, TracedSide]
     ns_per_instruction: PositiveInteger = 1
+    no_paths: str = ""
 
+    @property
+    def profiles(self) -> tuple[Profile, Profile]:
+        """Return the instructions of both sides by call stack."""
+        none = Profile.of({}, kind="instructions", unit="1", operations=1.0)
+        return self.sides[0].profile or none, self.sides[1].profile or none
 
-class TracedSide(FrozenStruct, frozen=True, kw_only=True):
-    """One side of such evidence.
+    def problem(self) -> str:
+        """Return why the numbers contradict each other; empty if they don't."""
+        return next(filter(None, (side.problem() for side in self.sides)), "")
 
-    Attributes:
-        variant, trial, run: the trial that was traced, and the identity of its run.
-        output: digest of its output.
-        instructions: that were counted.
-    """
-
-    variant: str
-    trial: str
-    run: str
-    output: str
-    instructions: NonNegative
+    def without_profiles(self) -> Self:
+        """Return the same without profiles, which are in files of their own."""
+        return msgspec.structs.replace(
+            self, sides=tuple(msgspec.structs.replace(each, profile=None) for each in self.sides)
+        )
 
 
 class Reference(FrozenStruct, frozen=True, kw_only=True):
@@ -337,6 +413,7 @@ class FunctionTime(FrozenStruct, frozen=True, kw_only=True):
         entry: the same for a function of the kernel: the system call or page fault.
         mostly: of a function that leads, the innermost below it that has half of its difference or more; None if it has that itself, or
             none has.
+        line: of its source, as `SourceLine` has it, in the slower variant if that has one; empty without debug information.
     """
 
     symbol: str
@@ -350,6 +427,7 @@ class FunctionTime(FrozenStruct, frozen=True, kw_only=True):
     program: str = ""
     entry: str = ""
     mostly: CallerTime | None = None
+    line: str = ""
 
 
 class TimeByFunction(FrozenStruct, frozen=True, kw_only=True):

@@ -1,17 +1,16 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Where the instructions of a row went: the evidence of a row of a record on the exact clock."""
+"""What the emulator's plugin observed of a row on the exact clock: where the instructions went, and the path of the worst wake-up."""
 
 from __future__ import annotations
 
-import collections
 from typing import Annotated
 
 import msgspec
 
 from swapstone.core.model.frozen_struct import LARGEST_INTEGER, FrozenStruct, NonNegative
-from swapstone.core.model.profile import KERNEL, NAMELESS, OWN_OBJECT, Frame, Profile, Stack
+from swapstone.core.model.profile import KERNEL, NAMELESS, OWN_OBJECT, Frame
 from swapstone.core.model.safe_text import safe
-from swapstone.parts.explain.model.explanation import MachineEvidence, TracedSide
+from swapstone.parts.explain.model.explanation import Count, MachineEvidence, TracedSide
 
 PROGRAM, C_LIBRARY, KERNEL_CODE, AMBIGUOUS, UNKNOWN = ("program", "C library", "kernel", "ambiguous", "unknown")
 OTHER_PROGRAM = "another variant's program"
@@ -19,27 +18,8 @@ OTHER_PROGRAM = "another variant's program"
 Where the program of the trial has the bytes too, code is never that of another variant's program."""
 
 PASSES, WHOLE_RUN = "passes", "whole run"
-MOST_NOTES, MOST_FUNCTIONS = 100, 1 << 18
-"""Of one row. A kernel has about 100,000 functions, and a run executes some thousand of them."""
-
-
-class FunctionCount(FrozenStruct, frozen=True, kw_only=True):
-    """The instructions of one function.
-
-    Attributes:
-        name: of the function; empty if it has none.
-        file: that contains it.
-        kind: of the file.
-        baseline, candidate: instructions in the observed part of the run.
-        entries: how often its first instruction was executed, on each side.
-    """
-
-    name: str
-    file: str
-    kind: str
-    baseline: NonNegative = 0
-    candidate: NonNegative = 0
-    entries: tuple[NonNegative, NonNegative] = (0, 0)
+MOST_NOTES, MOST_EVENTS = 100, 1 << 12
+"""Of one row. A kernel has about 400 system calls."""
 
 
 class ArmCounts(FrozenStruct, frozen=True, kw_only=True):
@@ -61,19 +41,13 @@ class ArmCounts(FrozenStruct, frozen=True, kw_only=True):
 
 
 class CountedSide(TracedSide, frozen=True, kw_only=True):
-    """One variant's run under the emulator's plugin.
+    """One variant's run whose instructions were counted by function.
 
     Attributes:
-        variant: its label.
-        trial: key of the record's trial that was run again.
-        run: name of the run, which covers all its inputs.
-        output: SHA-256 of what the trial printed, in the record and under the plugin.
         program_sha256: of the program's file.
         operations: in the observed part.
-        instructions: in the observed part.
         clock_ns: elapsed time by the machine's clock, as the program reports it for its passes; 0 if it reports none.
         repeated: at most so many of the instructions are counted twice, because they faulted at the end of a block and were repeated.
-        lost: instructions without an address.
         arm: the instructions by kind, on 32-bit ARM.
     """
 
@@ -81,91 +55,14 @@ class CountedSide(TracedSide, frozen=True, kw_only=True):
     operations: Annotated[float, msgspec.Meta(ge=1, le=LARGEST_INTEGER)]
     clock_ns: NonNegative
     repeated: NonNegative
-    lost: NonNegative
     arm: ArmCounts | None = None
 
-
-MOST_NODES = 1 << 16
-"""Of one variant's tree."""
-
-MOST_DEPTH = 512
-"""A tree is less deep: the emulator's plugin follows 200 calls (native/plugin/paths.c)."""
-
-MOST_CALLS = 1 << 22
-"""Calls of all paths of one variant together: a flame graph repeats the callers of each path."""
-
-
-class PathTree(FrozenStruct, frozen=True, kw_only=True):
-    """The instructions of one variant by call path: a tree, whose nodes are functions below their callers.
-
-    Attributes:
-        frames: functions, each once.
-        above: of each node, the index of its caller's node, which is smaller than its own; -1 for none.
-        frame: of each node, an index into `frames`.
-        own: of each node, instructions in the function itself.
-        least: functions with fewer instructions on a path were added to their callers; 0 if none was.
-        deep: calls whose callees are shown as called by the last caller that had room, because the path was too long.
-        full: calls whose callers are not shown, because there were too many paths.
-    """
-
-    frames: tuple[Frame, ...]
-    above: tuple[int, ...]
-    frame: tuple[int, ...]
-    own: tuple[NonNegative, ...]
-    least: NonNegative = 0
-    deep: NonNegative = 0
-    full: NonNegative = 0
-
-    @property
-    def total(self) -> int:
-        """Return the sum of all instructions."""
-        return sum(self.own)
-
     def problem(self) -> str:
-        """Return why it is no tree; empty if it is one."""
-        if not len(self.above) == len(self.frame) == len(self.own) or len(self.own) > MOST_NODES:
-            return "its lists have different lengths, or too many nodes"
-        if not all(0 <= number < len(self.frames) for number in self.frame):
-            return "a function is none of its own"
-        depths: list[int] = []
-        for node, above in enumerate(self.above):
-            if not -1 <= above < node:
-                return "a caller is not before its callee"
-            depths.append(depths[above] + 1 if above >= 0 else 1)
-        return "its paths are too long" if max(depths, default=0) > MOST_DEPTH or sum(depths) > MOST_CALLS else ""
-
-    def notes(self) -> tuple[str, ...]:
-        """Return what the tree lacks, as sentences."""
-        texts = (
-            (self.least, f"Functions with fewer than {self.least} instructions on a path were added to their callers."),
-            (
-                self.deep,
-                f"Calls beyond the longest path that is followed: {self.deep}. Their functions are below the last caller that had room.",
-            ),
-            (self.full, f"Calls that found no room: {self.full}. Their functions are below [callers not kept]."),
-        )
-        return tuple(text for number, text in texts if number)
-
-    def profile(self, operations: float) -> Profile:
-        """Return the stacks with their instructions.
-
-        Args:
-            operations: number of operations that were observed.
-        """
-        paths: list[tuple[int, ...]] = []
-        stacks = []
-        for above, frame, own in zip(self.above, self.frame, self.own, strict=True):
-            paths.append((*(paths[above] if above >= 0 else ()), frame))
-            if own:
-                stacks.append(Stack(frames=paths[-1], weight=float(own)))
-        return Profile(
-            kind="instructions",
-            unit="1",
-            operations=operations,
-            frames=self.frames,
-            stacks=tuple(stacks),
-            notes=self.notes(),
-        )
+        """Return why the numbers contradict each other; empty if they don't."""
+        kinds = self.arm.kinds if self.arm else ()
+        if len({kind for kind, _ in kinds}) != len(kinds) or sum(count for _, count in kinds) > self.instructions:
+            return f"the kinds of instructions sum to more than the instructions of {self.variant}"
+        return super().problem()
 
 
 class CountedRow(MachineEvidence, frozen=True, kw_only=True):
@@ -173,42 +70,20 @@ class CountedRow(MachineEvidence, frozen=True, kw_only=True):
 
     Attributes:
         region: what was observed: `PASSES` or `WHOLE_RUN`.
-        sides: baseline, then candidate.
-        functions: all functions, the largest difference first. Their sums are the sides' instructions, without the lost ones.
+        events: system calls and page faults of an operation, as their functions in the kernel were entered.
         notes: what the numbers contain, as sentences.
-        paths: of both sides, the instructions by call path; None if there are none.
-        no_paths: why there are none; empty if there are.
     """
 
     region: str
     sides: tuple[CountedSide, CountedSide]
-    functions: tuple[FunctionCount, ...]
+    events: tuple[Count, ...] = ()
     notes: tuple[str, ...] = ()
-    paths: tuple[PathTree, PathTree] | None = None
-    no_paths: str = ""
 
     def problem(self) -> str:
         """Return why the numbers contradict each other; empty if they don't."""
-        if len(self.notes) > MOST_NOTES or len(self.functions) > MOST_FUNCTIONS:
-            return f"it has more than {MOST_NOTES} notes or {MOST_FUNCTIONS} functions"
-        for number, side in enumerate(self.sides):
-            counts = [(one.baseline, one.candidate)[number] for one in self.functions]
-            if sum(counts) + side.lost != side.instructions:
-                return f"the functions of {side.variant} don't sum to its instructions"
-            kinds = side.arm.kinds if side.arm else ()
-            if len({kind for kind, _ in kinds}) != len(kinds) or sum(count for _, count in kinds) > side.instructions:
-                return f"the kinds of instructions sum to more than the instructions of {side.variant}"
-        if self.paths is None:
-            return "" if self.no_paths else "it has no call paths, and no reason why"
-        return self._problem_of(self.paths)
-
-    def _problem_of(self, paths: tuple[PathTree, PathTree]) -> str:
-        for side, tree in zip(self.sides, paths, strict=True):
-            if problem := tree.problem():
-                return problem
-            if tree.total + side.lost != side.instructions:
-                return f"the call paths of {side.variant} don't sum to its instructions"
-        return ""
+        if len(self.notes) > MOST_NOTES or len(self.events) > MOST_EVENTS:
+            return f"it has more than {MOST_NOTES} notes or {MOST_EVENTS} events"
+        return super().problem()
 
 
 def frame_of(name: str, file: str, kind: str) -> Frame:
@@ -219,17 +94,67 @@ def frame_of(name: str, file: str, kind: str) -> Frame:
     return Frame(symbol=safe(name) or NAMELESS, object=shown)
 
 
-def counted_profiles(found: CountedRow) -> tuple[Profile, Profile]:
-    """Return the instructions of both sides by call path; without paths, by function, each without callers."""
-    if found.paths is not None:
-        before, after = (tree.profile(side.operations) for side, tree in zip(found.sides, found.paths, strict=True))
-        return before, after
-    stacks = collections.Counter[tuple[Frame, ...]](), collections.Counter[tuple[Frame, ...]]()
-    for one in found.functions:
-        for each, count in zip(stacks, (one.baseline, one.candidate), strict=True):
-            each[(frame_of(one.name, one.file, one.kind),)] += count
-    before, after = (
-        Profile.of(+each, kind="instructions", unit="1", operations=side.operations)
-        for side, each in zip(found.sides, stacks, strict=True)
-    )
-    return before, after
+EXPLAINED_LATENCY = "max"
+"""The metric whose rows the path of the worst wake-up explains."""
+
+PENDING, INTERRUPT, WOKEN, SWITCH = "interrupt pending", "interrupt", "before the last switch", "switch and return"
+PHASES = (PENDING, INTERRUPT, WOKEN, SWITCH)
+"""From the timer's expiry to the entry of its interrupt; from there to the function that wakes the thread; from there to the last
+run of the scheduler, which switches to it; from there until the thread reads the clock."""
+
+MOST_DEPTH = 128
+_MOST = 1 << 53
+
+
+class DisabledSection(FrozenStruct, frozen=True, kw_only=True):
+    """The part of the path with interrupts disabled at whose end the timer's interrupt was delivered.
+
+    Attributes:
+        begins, ends: the functions that disabled and enabled interrupts.
+        modules: of these functions; empty for the kernel itself.
+        instructions: between the two.
+    """
+
+    begins: str
+    ends: str
+    modules: tuple[str, str]
+    instructions: int
+
+
+class WakeupPath(TracedSide, frozen=True, kw_only=True):
+    """The worst wake-up of one variant: that of the replicate with the largest maximum, to the reading of the clock.
+
+    Attributes:
+        latency_ns: the maximum that the program reported. It rounds down to microseconds.
+        cycle, cycles: number of the wake-up, from 1, and how many there were.
+        equal: how many wake-ups had this latency; `cycle` is the first of them.
+        phases: instructions of each of `PHASES`.
+        switches: how often the scheduler ran between the wake-up and its last run.
+        ended_by: the outermost function of that last run of the scheduler, and its caller.
+        disabled: the section that delayed the interrupt; None if the interrupt was not delayed, or if the section is not known.
+        locks: pairs (function that takes or releases a lock, calls) on the path.
+    """
+
+    latency_ns: NonNegative
+    cycle: int
+    cycles: int
+    equal: int
+    phases: tuple[NonNegative, NonNegative, NonNegative, NonNegative]
+    ended_by: tuple[str, str]
+    switches: NonNegative = 0
+    disabled: DisabledSection | None = None
+    locks: tuple[tuple[str, NonNegative], ...] = ()
+
+    def problem(self) -> str:
+        """Return why the numbers contradict each other; empty if they don't."""
+        if not 1 <= self.cycle <= self.cycles < _MOST or not 1 <= self.equal <= self.cycles:
+            return f"the cycle of {self.variant} is not one of its cycles"
+        if not 0 < self.instructions < _MOST or sum(self.phases) != self.instructions:
+            return f"the phases of {self.variant} don't sum to its instructions"
+        return super().problem()
+
+
+class TracedRow(MachineEvidence, frozen=True, kw_only=True):
+    """The paths of the worst wake-ups of both variants of a row; a stack begins anew with the handler of an interrupt."""
+
+    sides: tuple[WakeupPath, WakeupPath]

@@ -15,11 +15,10 @@ from swapstone.core.report.formatting import safe
 from swapstone.core.report.printed_json import printed_json
 from swapstone.core.report.tables import text_table
 from swapstone.parts.explain.explanation.amounts import percent, signed
-from swapstone.parts.explain.explanation.by_function import function_text, in_unit
+from swapstone.parts.explain.explanation.by_function import function_text, in_unit, placed_text
 from swapstone.parts.explain.explanation.time_split import SHOWN_FUNCTIONS
 from swapstone.parts.explain.model.explanation import EvidenceTable, Explanation, RowKey, RowMeasurements
-from swapstone.parts.explain.model.instruction_counts import CountedRow
-from swapstone.parts.explain.model.wakeup_paths import TracedRow
+from swapstone.parts.explain.model.instruction_counts import CountedRow, TracedRow
 
 READY_TEXT = "ready, without a processor"
 FUNCTION_HEAD = (
@@ -59,7 +58,7 @@ def function_table(explanation: Explanation) -> tuple[tuple[str, ...], ...]:
 
     rows = [
         row(
-            safe(function_text(one.symbol, one.object)),
+            safe(placed_text(one)),
             (one.baseline, one.candidate),
             one.interval,
             one.own,
@@ -177,13 +176,13 @@ def title(place: RowKey) -> str:
 
 
 def to_json(explanation: Explanation, evidence: Evidence) -> str:
-    """Return the explanation and what was observed as JSON. Profiles and call paths are in separate files."""
+    """Return the explanation and what was observed as JSON. Profiles are in separate files."""
     measured = counted = traced = None
     if isinstance(evidence, RowMeasurements):
         runs = tuple(msgspec.structs.replace(run, profile=None, elapsed=None) for run in evidence.runs)
         measured = msgspec.structs.replace(evidence, runs=runs)
     elif isinstance(evidence, CountedRow):
-        counted = msgspec.structs.replace(evidence, paths=None)
+        counted = evidence.without_profiles()
     else:
-        traced = evidence
+        traced = evidence.without_profiles()
     return printed_json("explanation", explanation=explanation, measured=measured, counted=counted, traced=traced)

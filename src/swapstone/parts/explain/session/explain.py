@@ -44,9 +44,9 @@ from swapstone.parts.explain.instruments.counted_runs import (
     NOT_FOLLOWED,
     CountContext,
     count_run,
+    events_of,
     machine_target,
     notes_of,
-    paired,
 )
 from swapstone.parts.explain.instruments.debug_files import DebugFiles
 from swapstone.parts.explain.instruments.remedies import remedies_for, try_remedies
@@ -58,8 +58,7 @@ from swapstone.parts.explain.model.explanation import (
     RemedyRuns,
     RowMeasurements,
 )
-from swapstone.parts.explain.model.instruction_counts import CountedRow
-from swapstone.parts.explain.model.wakeup_paths import EXPLAINED_LATENCY, TracedRow
+from swapstone.parts.explain.model.instruction_counts import EXPLAINED_LATENCY, CountedRow, TracedRow
 from swapstone.parts.explain.report.explanation_document import Evidence, document_of, to_json
 from swapstone.parts.explain.session.explain_row import (
     DEFAULT_OPTIONS,
@@ -340,15 +339,13 @@ def _count(row: ExplainedRow) -> CountedRow:
     runs = _pair(row)
     with _machines(row) as (context, facts):
         before, after = _both(row, runs, functools.partial(count_run, context, follow=row.options.paths))
-    paths = None if before.paths is None or after.paths is None else (before.paths, after.paths)
     return CountedRow(
         **facts,
         region=before.region,
         sides=(before.side, after.side),
-        functions=paired(before, after),
+        events=events_of(before, after),
         notes=(*notes_of(before), *context.debug.notes()),
-        paths=paths,
-        no_paths="" if paths else before.no_paths or after.no_paths,
+        no_paths=before.no_paths or after.no_paths,
     )
 
 

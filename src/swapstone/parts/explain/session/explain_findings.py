@@ -16,7 +16,6 @@ Probe = Callable[[], MissingRequirement | None]
 
 WITHOUT = {
     "on-cpu": "explain has no profile of processor time and names no function",
-    "allocations": "explain counts no allocations and no copies",
     "instructions": "explain counts no instructions",
 }
 """The effect of a missing instrument."""
@@ -29,7 +28,6 @@ def instrument_findings(
     names: Probe = requirements.missing_kernel_names,
     tracepoints: Probe = requirements.missing_tracepoints,
     strace: Probe = lambda: requirements.missing_tool("strace", "strace"),
-    probes: Probe = requirements.missing_uprobes,
     valgrind: Probe = lambda: requirements.missing_tool("valgrind", "valgrind"),
 ) -> list[Finding]:
     """Return for each instrument of `swapstone explain` whether it works on this machine, or what would enable it.
@@ -40,7 +38,6 @@ def instrument_findings(
         names: whether stacks show the names of kernel functions.
         tracepoints: whether perf counts system calls.
         strace: whether strace is installed.
-        probes: whether calls of malloc can be counted.
         valgrind: whether callgrind is installed.
     """
     traced, stopped = tracepoints(), strace()
@@ -69,7 +66,6 @@ def instrument_findings(
         waiting,
         _finding("kernel's names", names(), "shown in stacks"),
         calls,
-        _finding("allocations", probes(), "counted by probes on malloc and memcpy"),
         _finding("instructions", valgrind(), counted),
     ]
 

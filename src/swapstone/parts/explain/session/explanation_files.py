@@ -31,18 +31,12 @@ from swapstone.parts.explain.explanation.profile_formats import folded, folded_d
 from swapstone.parts.explain.explanation.row_answer import explain_measurements
 from swapstone.parts.explain.explanation.time_split import run_of, time_split
 from swapstone.parts.explain.explanation.wakeup_answer import explain_wakeups, traced_difference
-from swapstone.parts.explain.model.explanation import Explanation, RowKey, RowMeasurements
-from swapstone.parts.explain.model.instruction_counts import CountedRow, counted_profiles
-from swapstone.parts.explain.model.wakeup_paths import TracedRow, profile_of
+from swapstone.parts.explain.model.explanation import MOST_RUNS, Explanation, RowKey, RowMeasurements, profile_problem
+from swapstone.parts.explain.model.instruction_counts import CountedRow, TracedRow
 from swapstone.parts.explain.report import flame_graph
 from swapstone.parts.explain.report.explanation_document import Evidence, document_of, summary_of, to_json
 from swapstone.parts.explain.report.explanations import FOLDER
 from swapstone.version import __version__
-
-MOST_RUNS = 1000
-"""Evidence with more runs of a profile is not read."""
-MOST_FRAMES, MOST_STACKS, MOST_DEPTH = 100_000, 200_000, 300
-"""Nor evidence with more functions or stacks, or with deeper ones, of which graphs would be drawn and classes found for very long."""
 
 
 class EvidenceManifest(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,27 +69,12 @@ def is_usable(seen: RowMeasurements) -> bool:
         all(len(values) <= MOST_RUNS for reference in seen.references for _, values in reference.values)
         and all(run.operations > 0 for run in seen.runs)
         and all(len(each.runs) == len(each.waits.runs) for each in divisions)
-        and all(map(_is_consistent, profiles))
-    )
-
-
-def _is_consistent(profile: Profile) -> bool:
-    """Return whether a profile has operations, and its stacks and runs are of its frames and stacks."""
-    return (
-        profile.operations > 0
-        and len(profile.runs) <= MOST_RUNS
-        and len(profile.frames) <= MOST_FRAMES
-        and len(profile.stacks) <= MOST_STACKS
-        and all(len(stack.frames) <= MOST_DEPTH for stack in profile.stacks)
-        and all(0 <= frame < len(profile.frames) for stack in profile.stacks for frame in stack.frames)
-        and all(
-            0 <= stack < len(profile.stacks) and weight >= 0 for run in profile.runs for stack, weight in run.weights
-        )
+        and not any(map(profile_problem, profiles))
     )
 
 
 SEEN, MANIFEST = "seen.json", "manifest.json"
-KINDS = ("on-cpu", "off-cpu", "allocations", "syscalls", "instructions")
+KINDS = ("on-cpu", "off-cpu", "syscalls", "instructions")
 SIDES = ("baseline", "candidate")
 EXPLANATION = "explanation.json"
 COUNTS = "instructions.json"
@@ -218,19 +197,14 @@ def _summary(record: RecordFolder, name: str, view: RecordView, beside: Path | N
     kinds: tuple[type[Evidence], ...] = (CountedRow, TracedRow, RowMeasurements)
     for kind in kinds:
         if (evidence := _stored(record, place, view, kind)) is not None:
-            yield summary_of(explain(evidence, brief=True), pages)
+            yield summary_of(explain(evidence), pages)
             return
 
 
-def explain(evidence: Evidence, *, brief: bool = False) -> Explanation:
-    """Explain a row by what was observed of it.
-
-    Args:
-        evidence: what was observed.
-        brief: whether what takes long may be left out: the callers of instructions.
-    """
+def explain(evidence: Evidence) -> Explanation:
+    """Explain a row by what was observed of it."""
     if isinstance(evidence, CountedRow):
-        return explain_counts(evidence, brief=brief)
+        return explain_counts(evidence)
     return explain_wakeups(evidence) if isinstance(evidence, TracedRow) else explain_measurements(evidence)
 
 
@@ -374,17 +348,12 @@ def profiles(observed: Evidence, kind: str) -> tuple[Profile | None, Profile | N
     if isinstance(observed, RowMeasurements):
         before, after = (_profile(observed, kind, each.variant) for each in observed.references)
         return before, after
-    if kind != "instructions" or (isinstance(observed, CountedRow) and observed.paths is None):
-        return None, None
-    if isinstance(observed, CountedRow):
-        return counted_profiles(observed)
-    first, second = observed.sides
-    return profile_of(first), profile_of(second)
+    return (None, None) if kind != "instructions" or observed.no_paths else observed.profiles
 
 
 def _profile(seen: RowMeasurements, kind: str, variant: str) -> Profile | None:
     run = run_of(seen, kind, variant)
     if run is None or kind == "instructions" or (run.notes and "strace" in run.notes[0]):
         return None
-    unit = {"allocations": "B", "syscalls": "1"}.get(kind, "ns")
+    unit = "1" if kind == "syscalls" else "ns"
     return run.profile or Profile(kind=kind, unit=unit, operations=run.operations, frames=(), stacks=())
