@@ -22,6 +22,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import fnmatch
+import functools
 import itertools
 import json
 import math
@@ -190,6 +191,15 @@ def build(scratch: Path) -> Path:
     return program
 
 
+@functools.cache
+def _compiled(name: str, text: str, folder: Path) -> Path:
+    """Compile a source once for all cases that have it; return the program."""
+    made = Path(tempfile.mkdtemp(dir=folder)) / name.removesuffix(".c")
+    (made.parent / name).write_text(text)
+    subprocess.run(["cc", "-O2", "-pthread", "-o", made.name, name], cwd=made.parent, check=True)
+    return made
+
+
 def lay_out(case: Case, program: Path, folder: Path) -> None:
     """Fill a new folder with what a case needs."""
     folder.mkdir(parents=True)
@@ -205,8 +215,7 @@ def lay_out(case: Case, program: Path, folder: Path) -> None:
     for name, text in case.scripts.items():
         (folder / name).write_text(text)
         if name.endswith(".c"):
-            words = ["cc", "-O2", "-pthread", "-o", name.removesuffix(".c"), name]
-            subprocess.run(words, cwd=folder, check=True)
+            shutil.copy2(_compiled(name, text, program.parent), folder)
 
 
 def _run(

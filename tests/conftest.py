@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import atexit
 import gc
+import hashlib
 import os
 import re
 import shutil
@@ -44,8 +45,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):
         folder = tempfile.mkdtemp(prefix="swapstone-test-state-")
         os.environ["XDG_STATE_HOME"] = folder
-        os.environ[UNCOMPARED] = str(Path(folder, "uncompared-snapshots"))
-        Path(os.environ[UNCOMPARED]).mkdir()
+        os.environ[UNCOMPARED] = str(digests_folder())
         config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
     leave_out_fsync()
     if config.getoption("exhaustive"):
@@ -53,6 +53,15 @@ def pytest_configure(config: pytest.Config) -> None:
     short = "quick" if config.getoption("markexpr") == SHORT else "short"
     hypothesis.settings.load_profile("exhaustive" if config.getoption("exhaustive") else short)
     reuse.configure(config)
+
+
+def digests_folder() -> Path:
+    """Make and return the folder of the digests of uncompared snapshots. Other code that saves machines has another one, and saves anew."""
+    code = sorted((Path(__file__).parents[1] / "src/swapstone/parts/vm/machine").glob("*.py"))
+    digest = hashlib.sha256(b"".join(path.read_bytes() for path in code)).hexdigest()
+    folder = reuse.cache_folder() / "uncompared-snapshots" / digest
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
 
 
 ALL_SLOW = re.compile(r"^pytestmark = (?:\[\s*)?pytest\.mark\.slow\b", re.MULTILINE)

@@ -10,7 +10,7 @@ COMPARED = "TESTS_COMPARE_COLD_STARTS"
 """A variable: if it is set, `tests.uncompared_snapshots` leaves nothing out."""
 
 UNCOMPARED = "TESTS_UNCOMPARED_SNAPSHOTS"
-"""A variable: the folder in which the tests of a run keep the digests of the snapshots that they saved."""
+"""A variable: the folder in which tests keep the digests of the snapshots that they saved."""
 
 
 def leave_out_fsync() -> None:

@@ -43,6 +43,11 @@ _REPORTS = {"--junit-xml", "--junitxml"}
 _VALUES = re.compile(r"\d+|loadfile|slow")
 
 
+def cache_folder() -> Path:
+    """Return the folder of the program's cache, without an import of the program."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "swapstone")
+
+
 class PassedTests:
     """A file with a line for each test that passed: the digest of its inputs, and its name."""
 
@@ -305,7 +310,7 @@ def configure(config: pytest.Config) -> None:
     try:
         results = Results(
             InputDigests(TOP, outside()),
-            PassedTests(Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "swapstone", "passed-tests")),
+            PassedTests(cache_folder() / "passed-tests"),
             setting="exhaustive" if config.getoption("exhaustive") else "usual",
             head=commit(TOP),
             reuse=not config.getoption("no_reuse"),

@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from swapstone.core.model import UserError
+from swapstone.core.model.directories import mark_used
 from swapstone.core.targets.agent_build import sha256_of
 from swapstone.parts.vm.machine import snapshot
 from swapstone.parts.vm.machine.qemu import GuestRun, Limits, Setup
@@ -21,7 +23,7 @@ _is_whole = MachineRunner._is_whole
 def leave_out_cold_starts(assign: Callable[[Any, str, Any], None] = setattr) -> None:
     """Save machines without the comparison in this process; tests/contract compares what the program does with a cold start.
 
-    The program never accepts such a snapshot: its digest is not beside it, but in a folder of this run of the tests.
+    The program never accepts such a snapshot: its digest is not beside it, but in a folder of the tests.
 
     Args:
         assign: changes an attribute; a test that runs in a worker passes ``monkeypatch.setattr``.
@@ -29,6 +31,18 @@ def leave_out_cold_starts(assign: Callable[[Any, str, Any], None] = setattr) -> 
     if COMPARED not in os.environ:
         assign(snapshot, "_saved_once", _saved_once)
         assign(MachineRunner, "_is_whole", is_whole_or_ours)
+
+
+@contextlib.contextmanager
+def compared_elsewhere() -> Iterator[None]:
+    """Save machines without the comparison, in a cache of the test, which compares a run from the snapshot with one from a boot itself."""
+    compare = snapshot.compare
+    if COMPARED not in os.environ:
+        setattr(snapshot, "compare", lambda *_: None)  # noqa: B010 - an assignment has another type
+    try:
+        yield
+    finally:
+        setattr(snapshot, "compare", compare)  # noqa: B010 - as above
 
 
 def _digest_of(state: Path) -> Path:
@@ -48,10 +62,12 @@ def _saved_once(setup: Setup, limits: Limits, state: Path) -> GuestRun | None:
 
 
 def is_whole_or_ours(runner: MachineRunner, state: Path) -> bool:
-    """Return whether the program accepts a snapshot, or a test of this run has saved it."""
+    """Return whether the program accepts a snapshot, or a test has saved it."""
     if _is_whole(runner, state):
         return True
     try:
-        return _digest_of(state).read_text() == sha256_of(state)
+        ours = _digest_of(state).read_text() == sha256_of(state)
     except (UserError, OSError):
         return False
+    mark_used(state)
+    return ours

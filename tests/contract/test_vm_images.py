@@ -25,7 +25,7 @@ from tests.contract.test_vm import hog
 from tests.contract.vm_fixture import vm_fixture
 from tests.contract.vm_images import image_parts, need_emulator, with_modules
 from tests.shared import Shared
-from tests.uncompared_snapshots import leave_out_cold_starts
+from tests.uncompared_snapshots import compared_elsewhere, leave_out_cold_starts
 
 BUSYBOX = "/bin/busybox"
 COPIES = (BUSYBOX, "dd", "if=/dev/zero", "of=/dev/null", "bs=4096", "count=200")
@@ -47,8 +47,13 @@ ONE_IN_SHORT = pytest.mark.parametrize(
 
 
 def cache_of(parts: VmImage, shared: Shared) -> Path:
-    """Return a cache with the snapshot of these machines. The first caller of all workers boots one."""
-    return shared.folder(f"vm-{parts.machine.architecture}", lambda folder: run(parts, VmOptions(cache=folder), COPIES))
+    """Return a cache with the snapshot of these machines. The first caller of all workers boots one; a test compares it with a boot."""
+
+    def fill(folder: Path) -> None:
+        with compared_elsewhere():
+            run(parts, VmOptions(cache=folder), COPIES)
+
+    return shared.folder(f"vm-{parts.machine.architecture}", fill)
 
 
 def run(

@@ -14,6 +14,7 @@ from swapstone.parts.vm.machine.vm_target import VmOptions, VmTarget
 from tests.contract.programs import contract_programs
 from tests.contract.vm_images import initrd_for, kernel, need_emulator
 from tests.shared import Shared
+from tests.uncompared_snapshots import compared_elsewhere
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,7 +53,10 @@ class VmFixture:
 
 
 def vm_fixture(shared: Shared) -> VmFixture:
-    """Return the machine. The first caller of all workers compiles the programs and boots it once."""
+    """Return the machine. The first caller of all workers compiles the programs and boots it once.
+
+    tests/contract/test_vm_host.py compares a run from its snapshot with one from a boot.
+    """
     need_emulator()
     programs = contract_programs(shared)
 
@@ -61,6 +65,7 @@ def vm_fixture(shared: Shared) -> VmFixture:
 
     def fill(folder: Path) -> None:
         initrd_for(programs["empty"], folder / "initrd")
-        at(folder).run("empty")
+        with compared_elsewhere():
+            at(folder).run("empty")
 
     return at(shared.folder("contract-vm", fill))

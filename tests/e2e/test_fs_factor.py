@@ -29,7 +29,7 @@ def test_it_is_refused_where_no_machine_boots(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="images that programs can be built for are of x86_64")
-def test_each_level_is_mounted_and_one_that_the_kernel_lacks_is_named(tmp_path: Path) -> None:
+def test_each_level_is_mounted_and_one_that_the_kernel_lacks_is_named(tmp_path: Path, exhaustive: bool) -> None:
     for program in ("qemu-system-x86_64", "mksquashfs"):
         require(program)
     record = tmp_path / "r"
@@ -59,5 +59,6 @@ def test_each_level_is_mounted_and_one_that_the_kernel_lacks_is_named(tmp_path: 
         assert 0 < boot["device_bytes"] < cold["device_bytes"]
         assert warm["read_time"] < cold["busy"] < cold["read_time"]
         assert 0 < cold["memory_kept"] < cold["memory"]
-    verified = swapstone(tmp_path, "verify", str(record), "--recompute", "2").stdout
-    assert "2 of 2 trials gave the same bytes" in verified
+    if exhaustive:  # else test_vm_target.py recomputes trials
+        verified = swapstone(tmp_path, "verify", str(record), "--recompute", "2").stdout
+        assert "2 of 2 trials gave the same bytes" in verified

@@ -139,15 +139,19 @@ def test_a_planted_regression(small: SmallRepository) -> None:
     assert gate(small, expect=3)["accepted"] == [], "an acceptance is for one change"
 
 
+LONG = pytest.mark.exhaustive
+"""A change passes below where it is accepted; test_measured_runs.py has the least number of instructions."""
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("old", "new", "status", "text"),
     [
         ("work(turns) != 0", "work(turns) != 0 + *(volatile int *)0", 3, "the head crashes"),
-        ("work(turns) != 0", "work(turns) != 1", 0, "passes"),
+        pytest.param("work(turns) != 0", "work(turns) != 1", 0, "passes", marks=LONG),
         ("work(turns) != 0", "work(turns) == 0", 3, "prints another answer"),
         ("work(turns) != 0", "work(turns / 3) != 0", 4, "did it do the same work?"),
-        ("work(turns) != 0", "work(turns / 900) != 0", 4, "a run needs 100,000"),
+        pytest.param("work(turns) != 0", "work(turns / 900) != 0", 4, "a run needs 100,000", marks=LONG),
     ],
 )
 def test_a_head_that_fails(small: SmallRepository, old: str, new: str, status: int, text: str) -> None:

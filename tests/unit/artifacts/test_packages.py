@@ -270,6 +270,17 @@ def test_a_lock_is_read_as_it_was_written(tmp_path: Path) -> None:
         write_lock(lock, Path("/proc/lock.toml"))
 
 
+def test_a_lock_that_was_read_before_is_read_as_it_is_now(tmp_path: Path) -> None:
+    path = tmp_path / "lock.toml"
+    for _ in range(2):
+        path.write_text('version = 1\npackages = []\nunavailable = {riscv64 = "no"}')
+        found = read_lock(path)
+        assert found.unavailable == {"riscv64": "no"}
+        found.unavailable.clear()
+        path.write_text("version = 1\npackages = []")
+        assert read_lock(path).unavailable == {}
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -123,7 +123,8 @@ def test_a_known_profile() -> None:
 def test_weights_are_those_of_an_operation() -> None:
     found = difference(profile({"main": 10.0}, operations=2.0), profile({"main": 40.0}, operations=4.0))
     assert of(found, "main").own == found.total == Weights(5, 10)
-    assert stacks_of_both(profile({"main": 3.0}), profile({"f": 4.0}, 2.0)) == {
+    known, stacks = stacks_of_both(profile({"main": 3.0}), profile({"f": 4.0}, 2.0))
+    assert {tuple(known[number] for number in stack): weights for stack, weights in stacks.items()} == {
         frames("main"): Weights(3, 0),
         frames("f"): Weights(0, 2),
     }

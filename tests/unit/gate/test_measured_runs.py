@@ -14,7 +14,7 @@ from swapstone.core.session import experiment as experiments
 from swapstone.core.session.progress import NO_PROGRESS
 from swapstone.core.session.run_options import DEFAULT_OPTIONS
 from swapstone.parts.gate.gate_file import decode_gate
-from swapstone.parts.gate.measured_runs import Place, measure
+from swapstone.parts.gate.measured_runs import LEAST_INSTRUCTIONS, Place, lost_work, measure
 
 FILE = """\
 build = "make"
@@ -63,3 +63,18 @@ def test_elapsed_time_is_of_this_machine_with_the_limit_as_margin(tmp_path: Path
     assert "Nothing runs here" in _measured(tmp_path, 'clock = "wall"\nfail = { time = "5%" }', 'budget = "20s"')
     (found,) = asked
     assert (found.target, found.virtual, found.margin, found.budget_ns) == ("host", False, 0.05, 20 * 10**9)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "texts"),
+    [
+        (LEAST_INSTRUCTIONS, LEAST_INSTRUCTIONS, []),
+        (LEAST_INSTRUCTIONS - 1, LEAST_INSTRUCTIONS, ["the base executes 99,999 instructions; a run needs 100,000"]),
+        (LEAST_INSTRUCTIONS, 333, ["the head executes 333 instructions; a run needs 100,000"]),
+        (4e6, 2e6, []),
+        (4e6, 1.9e6, ["the head executes 1,900,000 instructions instead of 4,000,000: did it do the same work?"]),
+    ],
+)
+def test_a_run_with_too_little_work_is_no_measure_of_a_change(before: float, after: float, texts: list[str]) -> None:
+    found = [each.text.removeprefix("the own code of ") for each in lost_work("small", before, after)]
+    assert found == texts

@@ -98,13 +98,15 @@ def printed(context: ReportContext, analysis: Analysis) -> Rows:
     found += [("page", " ".join(row)) for row in _Page(html.render(document)).rows if row]
     found += exhibits(context, analysis)
     for name, export in EXPORTS.items():
+        if name == "exhibits":
+            continue  # they are above
         text = export(context, analysis)
         if name == "json":
             # Its exhibits are above.
             found += [(name, json.dumps(each)) for each in _objects(json.loads(text)["analysis"])]
         elif name == "kcidb":
             found += [(name, json.dumps(each)) for each in _objects(json.loads(text))]
-        elif name != "exhibits":
+        else:
             found += [(name, line) for line in text.splitlines()]
     return found
 

@@ -195,23 +195,32 @@ def _accounts(part: float, whole: float) -> bool:
     return whole != 0 and LEAST_COVERED <= part / whole <= MOST_COVERED
 
 
-def stacks_of_both(baseline: Profile, candidate: Profile) -> dict[tuple[Frame, ...], Weights]:
-    """Return the stacks of either profile, the outermost frame first, with their weights per operation."""
-    found: dict[tuple[Frame, ...], Weights] = {}
+def stacks_of_both(baseline: Profile, candidate: Profile) -> tuple[tuple[Frame, ...], dict[tuple[int, ...], Weights]]:
+    """Return the frames of either profile, and the stacks of either as numbers of frames, the outermost first, with weights per operation.
+
+    A graph has half a million frames in its stacks: the hash of a number takes a fraction of that of a frame.
+    """
+    numbers: dict[Frame, int] = {}
+    found: dict[tuple[int, ...], Weights] = {}
     for profile, side in ((baseline, "baseline"), (candidate, "candidate")):
-        for frames, weight in profile.weighted():
-            found.setdefault(frames, Weights()).add(Weights(**{side: weight / profile.operations}))
-    return found
+        number_of = [numbers.setdefault(frame, len(numbers)) for frame in profile.frames]
+        for stack in profile.stacks:
+            frames = tuple([number_of[number] for number in stack.frames])
+            if (weights := found.get(frames)) is None:
+                weights = found[frames] = Weights()
+            weights.add(Weights(**{side: stack.weight / profile.operations}))
+    return tuple(numbers), found
 
 
 def difference(baseline: Profile, candidate: Profile) -> ProfileDifference:
     """Return the difference of two profiles of one unit by function, per operation."""
     total, found = Weights(), dict[Frame, FrameDifference]()
     stacks = []
-    for stack, weights in stacks_of_both(baseline, candidate).items():
+    known, weighted = stacks_of_both(baseline, candidate)
+    for stack, weights in weighted.items():
         total.add(weights)
         above, functions = None, set[Frame]()
-        for frame in counted_frames(stack):
+        for frame in counted_frames([known[number] for number in stack]):
             one = found.get(frame) or found.setdefault(frame, FrameDifference(frame, Weights(), Weights(), {}))
             if frame not in functions:
                 functions.add(frame)
@@ -233,7 +242,7 @@ def difference(baseline: Profile, candidate: Profile) -> ProfileDifference:
     return dataclasses.replace(made, nested=frozenset(map(frozenset, pairs)))
 
 
-def counted_frames(stack: tuple[Frame, ...]) -> Iterator[Frame]:
+def counted_frames(stack: Sequence[Frame]) -> Iterator[Frame]:
     """Yield the functions of a stack as they count, the outermost first: nameless ones for their nearest caller with a name."""
     name = ""
     for frame in stack or (NO_STACK,):

@@ -102,21 +102,25 @@ class Profile(FrozenStruct, frozen=True, kw_only=True):
 
     def weighted(self) -> Iterator[tuple[tuple[Frame, ...], float]]:
         """Yield each stack, the outermost frame first, and its weight."""
-        return ((tuple(self.frames[number] for number in stack.frames), stack.weight) for stack in self.stacks)
+        return ((tuple([self.frames[number] for number in stack.frames]), stack.weight) for stack in self.stacks)
 
     def mapped(self, change: Callable[[tuple[Frame, ...]], tuple[Frame, ...]]) -> Profile:
         """Return the profile with other stacks: each is changed, and equal ones are added up, also in each run."""
-        whole: dict[tuple[Frame, ...], float] = {}
+        index: dict[Frame, int] = {}
+        place: dict[tuple[int, ...], int] = {}
+        whole: list[float] = []
         of = []
         for frames, weight in self.weighted():
-            of.append(stack := change(frames))
-            whole[stack] = whole.get(stack, 0.0) + weight
-        place = {stack: number for number, stack in enumerate(whole)}
+            stack = tuple([index.setdefault(frame, len(index)) for frame in change(frames)])
+            of.append(number := place.setdefault(stack, len(whole)))
+            if number == len(whole):
+                whole.append(0.0)
+            whole[number] += weight
         runs = []
         for run in self.runs:
             sums: dict[int, float] = {}
             for number, weight in run.weights:
-                sums[place[of[number]]] = sums.get(place[of[number]], 0.0) + weight
+                sums[of[number]] = sums.get(of[number], 0.0) + weight
             runs.append(ProfileRun(samples=run.samples, weights=tuple(sums.items())))
-        facts = {name: getattr(self, name) for name in ("kind", "unit", "operations", "notes")}
-        return Profile.of(whole, **facts, runs=tuple(runs))
+        stacks = tuple(Stack(frames=stack, weight=weight) for stack, weight in zip(place, whole, strict=True))
+        return msgspec.structs.replace(self, frames=tuple(index), stacks=stacks, runs=tuple(runs))

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import functools
 import os
 import stat
 import tomllib
@@ -134,6 +135,10 @@ def _require_integers(table: dict[str, Any]) -> None:
             raise TomlError("it has an integer of more than 64 bits")
 
 
+_table_of = functools.lru_cache(maxsize=8)(decode_toml)
+"""A command reads the same locks for each level and each study, and tomllib takes 20 ms for a lock of 50 kB."""
+
+
 def read_toml(path: Path, kind: type[Decoded], hint: str) -> Decoded:
     """Return what a TOML file of Swapstone contains.
 
@@ -146,6 +151,6 @@ def read_toml(path: Path, kind: type[Decoded], hint: str) -> Decoded:
         UserError: it can't be read, or is damaged.
     """
     try:
-        return msgspec.convert(decode_toml(path.read_bytes()), kind)
+        return msgspec.convert(_table_of(path.read_bytes()), kind)
     except (OSError, TomlError, msgspec.ValidationError) as error:
         raise UserError(f"{path} can't be read: {getattr(error, 'strerror', None) or error}.", hint) from error

@@ -64,7 +64,10 @@ def labelled(value: object) -> object:
     if isinstance(value, Variant):
         return value.label
     if isinstance(value, msgspec.Struct):
-        return {field.encode_name: labelled(getattr(value, field.name)) for field in msgspec.structs.fields(value)}
+        names = zip(
+            value.__struct_encode_fields__, value.__struct_fields__, strict=True
+        )  # msgspec.structs.fields resolves all annotations
+        return {encoded: labelled(getattr(value, name)) for encoded, name in names}
     if isinstance(value, (tuple, list)):
         return [labelled(each) for each in value]
     if isinstance(value, dict):

@@ -193,7 +193,7 @@ def _judged(name: str, limits: Mapping[str, Limit], record: Record) -> MeasuredR
     peak = next((row for row in compared if row.metric.name == "maxrss" and row.baseline_values), None)
     memory = (peak.baseline_values, peak.candidate_values) if peak else None
     rows = tuple(_rows(name, limits, counts, memory))
-    return MeasuredRun(rows, tuple(_lost(name, before, after)), record)
+    return MeasuredRun(rows, tuple(lost_work(name, before, after)), record)
 
 
 def _timed_row(name: str, row: Comparison, limit: Limit | None, *, worse: bool) -> Row:
@@ -213,7 +213,7 @@ def _timed_row(name: str, row: Comparison, limit: Limit | None, *, worse: bool) 
     )
 
 
-def _lost(name: str, before: float, after: float) -> Iterator[RunFinding]:
+def lost_work(name: str, before: float, after: float) -> Iterator[RunFinding]:
     """Yield why a run is no measure of the change: there is too little work in it."""
     least = min(before, after)
     if least < LEAST_INSTRUCTIONS:

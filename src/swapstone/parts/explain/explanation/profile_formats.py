@@ -31,9 +31,11 @@ def label(frame: Frame) -> str:
 
 def _labelled(baseline: Profile, candidate: Profile) -> list[tuple[str, Weights]]:
     """Return the stacks of either profile as folded stacks write them, with their weights per operation."""
-    found, label_of = collections.defaultdict[tuple[str, ...], Weights](Weights), functools.cache(label)
-    for frames, weights in stacks_of_both(baseline, candidate).items():
-        found[tuple(map(label_of, frames or (NO_STACK,)))].add(weights)
+    found = collections.defaultdict[tuple[str, ...], Weights](Weights)
+    frames, stacks = stacks_of_both(baseline, candidate)
+    labels = [*map(label, frames)]
+    for stack, weights in stacks.items():
+        found[tuple([labels[number] for number in stack]) or (label(NO_STACK),)].add(weights)
     return [(";".join(stack), found[stack]) for stack in sorted(found)]
 
 
@@ -68,7 +70,7 @@ def pprof(baseline: Profile, candidate: Profile | None = None) -> bytes:
     one = candidate is None
     other = baseline if candidate is None else candidate
     operations = max(1.0, min(baseline.operations, other.operations)) if not one else baseline.operations
-    texts, functions = dict[str, int](), dict[Frame, int]()
+    texts, functions, encoded = dict[str, int](), dict[int, int](), functools.cache(_number)
 
     def text(value: str) -> int:
         return texts.setdefault(value, len(texts))
@@ -77,13 +79,16 @@ def pprof(baseline: Profile, candidate: Profile | None = None) -> bytes:
     unit = text(_UNITS[baseline.unit])
     kinds = [text(name) for name in ((baseline.kind,) if one else ("difference", "baseline", "candidate"))]
     made = [_field(1, _field(1, kind) + _field(2, unit)) for kind in kinds]
-    for frames, each in stacks_of_both(baseline, other).items():
+    known, stacks = stacks_of_both(baseline, other)
+    known = (*known, NO_STACK)
+    for stack, each in stacks.items():
         before, after = (round(weight * operations) for weight in (each.baseline, each.candidate))
-        places = [functions.setdefault(frame, len(functions) + 1) for frame in reversed(frames or (NO_STACK,))]
+        frames = reversed(stack or (len(known) - 1,))
+        places = [functions.setdefault(frame, len(functions) + 1) for frame in frames]
         values = (before,) if one else (after - before, before, after)
-        packed = [b"".join(map(_number, numbers)) for numbers in (places, values)]
+        packed = [b"".join(map(encoded, numbers)) for numbers in (places, values)]
         made.append(_field(2, _field(1, packed[0]) + _field(2, packed[1])))
-    for frame, number in functions.items():
+    for frame, number in ((known[each], number) for each, number in functions.items()):
         made.append(_field(4, _field(1, number) + _field(4, _field(1, number))))
         made.append(_field(5, _field(1, number) + _field(2, text(label(frame))) + _field(4, text(frame.object))))
     made += [_field(6, value.encode("utf-8", "backslashreplace")) for value in texts]
@@ -145,6 +150,7 @@ def aligned_label(frame: Frame) -> str:
     return label(frame)
 
 
+@functools.lru_cache(maxsize=1)  # a row is explained and drawn
 def aligned(before: Profile, after: Profile) -> tuple[Profile, Profile, tuple[str, ...]]:
     """Give equal work of two C libraries equal stacks.
 
@@ -159,8 +165,9 @@ def aligned(before: Profile, after: Profile) -> tuple[Profile, Profile, tuple[st
     Returns:
         Both, and what was done to them, as sentences.
     """
-    lost = [_lost(each) for each in (before, after)]
-    cut = before.kind != "instructions" and max(lost) >= LEAST_LOST  # the emulator's plugin follows all calls
+    followed = before.kind == "instructions"  # the emulator's plugin follows all calls
+    lost = [0.0 if followed else _lost(each) for each in (before, after)]
+    cut = max(lost) >= LEAST_LOST
     notes = [
         "System calls are one frame with the wrapper of the C library, whose functions have the name that all C libraries use.",
     ]
@@ -214,6 +221,8 @@ def _entered(profile: Profile) -> Profile:
 
     A stack of syscall(2) that ends at the entry does not show which call it is.
     """
+    if not any(is_library(frame) and _CANCELLABLE.fullmatch(frame.symbol) for frame in profile.frames):
+        return profile
     made: dict[tuple[Frame, ...], collections.Counter[Frame]] = {}
     for frames, weight in profile.weighted():
         place = next((n for n, frame in enumerate(frames) if frame.object == KERNEL), len(frames))

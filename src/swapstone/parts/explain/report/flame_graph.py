@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 from collections.abc import Sequence
 from typing import Any
@@ -44,17 +43,26 @@ def tree(before: Profile | None, after: Profile) -> _Node:
         after: the candidate's.
     """
     root = _Node("all", "")
-    name_of = functools.cache(label if before is None else aligned_label)
-    for frames, weights in stacks_of_both(before or Profile.of({}, kind="", unit="", operations=1.0), after).items():
-        path = [node := root]
-        for frame in frames:
-            name = name_of(frame)
-            path.append(node := node.under.setdefault(name, _Node(name, frame.object.strip("[]"))))
-        widest = max(weights.baseline, weights.candidate)
-        for node in path:
-            node.weights.add(weights)
-            node.widest += widest
+    frames, stacks = stacks_of_both(before or Profile.of({}, kind="", unit="", operations=1.0), after)
+    name_of = label if before is None else aligned_label
+    names = [(name_of(frame), frame.object.strip("[]")) for frame in frames]
+    for stack, weights in stacks.items():
+        node = root
+        for number in stack:
+            name, kind = names[number]
+            node = node.under.get(name) or node.under.setdefault(name, _Node(name, kind))
+        node.weights.add(weights)
+        node.widest += max(weights.baseline, weights.candidate)
+    _add_up(root)
     return root
+
+
+def _add_up(node: _Node) -> None:
+    """Add to a node, which has the weights of stacks that end there, those of the nodes under it."""
+    for below in node.under.values():
+        _add_up(below)
+        node.weights.add(below.weights)
+        node.widest += below.widest
 
 
 def _plain(node: _Node, kinds: dict[str, int], least: float) -> list[Any]:

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -26,7 +26,8 @@ from swapstone.parts.vm.session.vm_images import SHELL, vm_image_of
 
 CERTIFICATE = Path(__file__).with_name("host-certificate.json")
 
-_MACHINES = (("x86_64", "generic"), ("x86_64", "rt"), ("arm64", "generic"))
+MACHINES = (("x86_64", "generic"), ("x86_64", "rt"), ("arm64", "generic"))
+"""Architecture and kernel of each run."""
 _BUSYBOX = "/bin/busybox"
 _WORK = """
 b=/bin/busybox
@@ -69,16 +70,19 @@ def certified(path: Path = CERTIFICATE) -> dict[str, CertifiedRun]:
     return msgspec.json.decode(path.read_bytes(), type=dict[str, CertifiedRun])
 
 
-def runs_here(options: VmOptions, notify: Callable[[str], None]) -> Iterator[tuple[str, CertifiedRun | UserError]]:
+def runs_here(
+    options: VmOptions, notify: Callable[[str], None], machines: Sequence[tuple[str, str]] = MACHINES
+) -> Iterator[tuple[str, CertifiedRun | UserError]]:
     """Make the runs on this host, and yield each one's name with the run, or why there is none.
 
     Args:
         options: of the machines.
         notify: called with a line before each long step.
+        machines: of `MACHINES`.
     """
-    for number, (name, kernel) in enumerate(_MACHINES, 1):
+    for number, (name, kernel) in enumerate(machines, 1):
         named = f"{name} {kernel}"
-        notify(f"Run {number} of {len(_MACHINES)} on the exact clock: {named}; some seconds of processor time")
+        notify(f"Run {number} of {len(machines)} on the exact clock: {named}; some seconds of processor time")
         try:
             yield named, _run(name, kernel, options, notify)
         except UserError as error:
