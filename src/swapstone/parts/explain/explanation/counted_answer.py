@@ -116,8 +116,9 @@ def _signed(value: float) -> str:
 def file_rows(found: CountedRow) -> Rows:
     """Return the instructions of each file, their sum, and the time by the machine's clock."""
     files = collections.defaultdict[str, Weights](Weights)
-    for frames, weights in stacks_of_both(*found.profiles).items():
-        for frame in frames[-1:]:
+    known, stacks = stacks_of_both(*found.profiles)
+    for numbers, weights in stacks.items():
+        for frame in (known[number] for number in numbers[-1:]):
             files[LIBRARY if is_library(frame) else frame.object.strip("[]")].add(weights)
     scale, whole = found.ns_per_instruction, _sides(found, lambda side: side.instructions)
     name = "elapsed ns by its clock" + (f" / {scale}" if scale != 1 else "")
