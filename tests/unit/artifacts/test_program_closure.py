@@ -101,6 +101,21 @@ def test_origin_is_the_folder_of_the_object_that_has_the_path() -> None:
     )  # as the loader opens it: that path must work in a machine too
 
 
+def test_objects_that_may_be_loaded_bring_what_they_need_and_lack_nothing() -> None:
+    """As dlopen(3) searches: by the object's own paths, and the program's DT_RPATH. What the program itself lacks is still missing."""
+    files = {
+        "/opt/app/bin/prog": program(needed=["libnone.so"], rpath="/a"),
+        "/a/liba.so": small_elf(),
+        "/plugins/private/libb.so": small_elf(needed=["libc.so.1"]),
+        "/plugins/one.so": small_elf(needed=["libb.so", "libnone.so", "libother.so"], runpath="$ORIGIN/private"),
+        "/plugins/two.so": small_elf(needed=["liba.so"]),
+        "/plugins/arm.so": small_elf(needed=["liba.so"], machine=AARCH64),
+    }
+    found = resolved(files, loadable=[f"/plugins/{name}.so" for name in ("one", "two", "arm", "none")])
+    assert found.files.keys() == {"/opt/app/bin/prog", LOADER, "/plugins/private/libb.so", "/a/liba.so"}
+    assert found.missing == (("libnone.so", "/opt/app/bin/prog"),)
+
+
 def test_an_rpath_is_inherited_and_a_runpath_is_not() -> None:
     files = {"/a/liba.so": small_elf(needed=["libb.so"]), "/a/libb.so": small_elf()}
     closure = resolved({"/opt/app/bin/prog": program(needed=["liba.so"], rpath="/a"), **files})

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import stat
 from collections.abc import Sequence
 from pathlib import Path
 
 from swapstone.core.factors.factor import SOURCE_RECIPE
 from swapstone.core.model import OwnProgram, UserError, refuse
-from swapstone.core.model.cpio import Entry, file
+from swapstone.core.model.cpio import Entry, file, link
 from swapstone.core.model.safe_text import safe
 from swapstone.core.targets.carried_files import CarriedFiles, check_place, check_room, room_bytes
 from swapstone.parts.build.artifacts.loader_files import read_dependencies
@@ -24,6 +25,7 @@ from swapstone.parts.build.artifacts.program_closure import (
     Closure,
     encode_cache,
     host_tree,
+    read_cache,
     resolve_closure,
 )
 
@@ -68,8 +70,9 @@ def carried_files(
     found = _Files(own.memory_bytes, folder)
     variables = {**dict(SOURCE_RECIPE.environment), **dict(environment)}
     binary = found.add_program(program, variables.get("PATH", ""))
+    found.add_named(own.stdin, own.files)
     found.add_closure(binary, architecture, variables.get("LD_LIBRARY_PATH", ""), preload)
-    return found.carried(own.stdin, own.files)
+    return found.carried()
 
 
 def folder_files(own: OwnProgram, names: Sequence[str]) -> CarriedFiles:
@@ -82,19 +85,39 @@ def folder_files(own: OwnProgram, names: Sequence[str]) -> CarriedFiles:
     Raises:
         UserError: as `carried_files`.
     """
-    return _Files(own.memory_bytes, own.directory).carried(own.stdin, names)
+    found = _Files(own.memory_bytes, own.directory)
+    found.add_named(own.stdin, names)
+    return found.carried()
 
 
-def uncarried_arguments(own: OwnProgram, folder: str, carried: CarriedFiles) -> tuple[str, ...]:
-    """Return the arguments that name a file of this machine which the machine of a trial does not have."""
-    found = []
-    for word in own.arguments[1:]:
-        if not word or "\0" in word:
-            continue
-        path = os.path.realpath(os.path.join(folder, word))  # noqa: PTH118 - a word may be any text
-        if os.path.isfile(path) and path not in carried.files:  # noqa: PTH113
-            found.append(word)
-    return tuple(dict.fromkeys(found))
+_MENTIONED = re.compile(r"/[\w.+@/-]+|[\w.+-]+\.so(?:\.\w+)*", re.ASCII)
+"""A path, or the name of a shared object, in a message."""
+_MOST_MESSAGE_BYTES = 4096
+
+
+def uncarried_files(own: OwnProgram, folder: str, carried: CarriedFiles, message: bytes) -> tuple[str, ...]:
+    """Return the files of this machine that the machine of a trial does not have, and that arguments or an error message name.
+
+    Args:
+        own: `as_run`.
+        folder: the working folder.
+        carried: what the machine has.
+        message: the program's standard error, of which the end is read.
+    """
+    mentioned = _MENTIONED.findall(message[-_MOST_MESSAGE_BYTES:].decode(errors="replace"))
+    cache = read_cache() if any("/" not in name for name in mentioned) else {}
+    objects = [each.path for name in mentioned for each in cache.get(name, ())[:1]]
+    words = dict.fromkeys((*own.arguments[1:], *(name for name in mentioned if "/" in name), *objects))
+    return tuple(word for word in words if word and "\0" not in word and _is_uncarried(word, folder, carried))
+
+
+def _is_uncarried(word: str, folder: str, carried: CarriedFiles) -> bool:
+    path = os.path.realpath(os.path.join(folder, word))  # noqa: PTH118 - a word may be any text
+    try:
+        check_place(path)
+    except UserError:
+        return False
+    return os.path.isfile(path) and path not in carried.files  # noqa: PTH113
 
 
 class _Files:
@@ -115,15 +138,30 @@ class _Files:
         self._cached: list[CachedObject] = []
         self._from_image: list[str] = []
         self._read: dict[str, tuple[bytes, int]] = {}
+        self._outside: dict[str, str] = {}
         self._bytes = 0
         self.add_folder(folder)
 
-    def carried(self, stdin: str, names: Sequence[str]) -> CarriedFiles:
-        """Return what was collected, with the standard input, if it is a file, and the named files and folders."""
+    def add_named(self, stdin: str, names: Sequence[str]) -> None:
+        """Add the standard input, if it is a file, and the named files and folders.
+
+        Raises:
+            UserError: a link in a folder leads to what is not named.
+        """
         if stdin:
             self.add(stdin)
         for name in names:
             self.add_tree(os.path.join(self._folder, name))  # noqa: PTH118 - ".." is kept
+        targets = dict.fromkeys(self._outside.values())
+        if unnamed := [target for target in targets if not {target} & (self._files.keys() | self._folders.keys())]:
+            path = next(path for path, target in self._outside.items() if target == unnamed[0])
+            raise UserError(
+                f"--files: the link {safe(path)} leads out of the folder, to {safe(unnamed[0])}, which --files does not name.",
+                f"Add {' '.join(f'--files {shlex.quote(safe(target))}' for target in unnamed)}",
+            )
+
+    def carried(self) -> CarriedFiles:
+        """Return what was collected."""
         files = dict(self._files)
         if self._cached:
             files[CACHE_PATH] = file(encode_cache(self._cached))
@@ -200,7 +238,12 @@ class _Files:
                 f"Add --arch {name}" if name in _NAMES.values() else "Build it for the machine.",
             )
         closure = resolve_closure(
-            program, host_tree(self._reader), library_path=library_path, preload=preload, folder=self._folder
+            program,
+            host_tree(self._reader),
+            library_path=library_path,
+            preload=preload,
+            loadable=[path for path, entry in self._files.items() if _is_elf(path, entry.content)],
+            folder=self._folder,
         )
         self._take(closure, program, native=architecture == os.uname().machine)
 
@@ -239,14 +282,12 @@ class _Files:
 
     def _add_link(self, path: str, top: str) -> None:
         target = os.path.realpath(path)
-        if not target.startswith(f"{top.rstrip('/')}/") and target != top:
-            raise UserError(
-                f"--files: the link {safe(path)} leads out of {safe(top)}, to {safe(target)}.",
-                "Name that file or folder too, and remove the link; or copy the folder with cp -rL.",
-            )
-        if not Path(target).exists():
-            raise UserError(f"--files: the link {safe(path)} leads to {safe(target)}, which is not there.")
         check_place(path)
+        if not Path(target).exists():
+            self._files[path] = link(os.readlink(path))  # noqa: PTH115 - a text
+            return
+        if not target.startswith(f"{top.rstrip('/')}/") and target != top:
+            self._outside[path] = target
         self._aliases[path] = target
 
     def _reader(self, path: str) -> bytes:
@@ -299,6 +340,14 @@ def _interpreter(head: bytes) -> list[str]:
         return []
     line = head[2:_LINE_BYTES].partition(b"\n")[0]
     return re.split("[ \t]+", line.decode(errors="surrogateescape").strip(" \t"))
+
+
+def _is_elf(name: str, content: bytes) -> bool:
+    """Return whether a file is an ELF file that is not damaged: else it is data of the program."""
+    try:
+        return content.startswith(b"\x7fELF") and bool(read_dependencies(name, content).machine)
+    except UserError:
+        return False
 
 
 def check_files(own: OwnProgram) -> None:

@@ -7,11 +7,12 @@ The programs that a build command starts decide whether compilers and flags can 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 import os
 import re
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path, PurePath
 
 import msgspec
@@ -49,7 +50,7 @@ from swapstone.parts.build.artifacts.source_build import SourceBuilder
 from swapstone.parts.build.build import Build
 from swapstone.parts.build.factors.build_facts import BuildFacts
 from swapstone.parts.build.factors.libc import LIBC
-from swapstone.parts.build.subjects.own_program_carried import carried_files, check_files, uncarried_arguments
+from swapstone.parts.build.subjects.own_program_carried import carried_files, check_files, uncarried_files
 
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
 _OPERATORS = ";&|()\n"
@@ -254,12 +255,12 @@ class OwnProgramBuild:
     """Builds a user's own program for one variant after another, or takes a built one. Its methods take the program `as_run`.
 
     Attributes:
-        uncarried: of the last program, arguments that name files which a virtual machine does not have; None without such a machine.
+        uncarried: of the last program, given its standard error: `uncarried_files`; None without a virtual machine.
     """
 
     def __init__(self) -> None:
         self._builder: SourceBuilder | None = None
-        self.uncarried: tuple[str, ...] | None = None
+        self.uncarried: Callable[[bytes], tuple[str, ...]] | None = None
         self._carried: dict[tuple[object, ...], CarriedFiles] = {}
 
     def program(
@@ -318,7 +319,7 @@ class OwnProgramBuild:
             carried = carried_files(own, path, folder, target.architecture, environment=environment, preload=preload)
             target.put_files(carried)
             self._carried[key] = carried
-        self.uncarried = uncarried_arguments(own, folder, self._carried[key])
+        self.uncarried = functools.partial(uncarried_files, own, folder, self._carried[key])
 
     def built(
         self, own: OwnProgram, variant: Variant, recipe: Recipe, context: BuildContext, artifact: Artifact
@@ -431,7 +432,7 @@ class SourceProgram(UserProgram):
         """Return what to try after a failure, if that is known."""
         uncarried = self._build.uncarried
         if uncarried is not None and answer.outcome is ProcessOutcome.EXITED and answer.code:
-            named = " ".join(f"--files {shlex.quote(safe(name))}" for name in uncarried)
+            named = " ".join(f"--files {shlex.quote(safe(name))}" for name in uncarried(answer.stderr))
             return f"; the machine has the program, its libraries and what --files names{f': add {named}' if named else ''}"
         return super().advice(answer)
 
