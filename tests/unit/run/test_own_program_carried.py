@@ -172,13 +172,15 @@ def test_a_program_of_another_architecture_needs_a_machine_of_it(tmp_path: Path)
 
 def test_a_program_larger_than_the_machine_is_refused_and_the_hint_is_enough(tmp_path: Path) -> None:
     program = static(tmp_path / "prog")
-    with (tmp_path / "large").open("wb") as handle:
-        handle.truncate(30 << 20)
+    (tmp_path / "more").mkdir()
+    for name in ("large", "more/other"):
+        with (tmp_path / name).open("wb") as handle:
+            handle.truncate(30 << 20)
+    (tmp_path / "more" / "link").symlink_to("other")
     with pytest.raises(UserError, match=r"larger than 10 MiB .* with 128 MiB of memory") as caught:
-        carried(program, files=("large",), memory_bytes=128 << 20)
-    suggested = re.search(r"--memory ([0-9]+)M", caught.value.hint)
-    assert suggested is not None
-    assert carried(program, files=("large",), memory_bytes=int(suggested[1]) << 20).size_bytes() > 30 << 20
+        carried(program, files=("large", "more"), memory_bytes=128 << 20)
+    assert caught.value.hint == "Give the machine more: --memory 384M"
+    assert carried(program, files=("large", "more"), memory_bytes=384 << 20).size_bytes() > 60 << 20
 
 
 def test_a_program_larger_than_any_machine_receives_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

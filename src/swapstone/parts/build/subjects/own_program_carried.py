@@ -10,7 +10,7 @@ import os
 import re
 import shlex
 import stat
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from swapstone.core.factors.factor import SOURCE_RECIPE
@@ -139,6 +139,7 @@ class _Files:
         self._from_image: list[str] = []
         self._read: dict[str, tuple[bytes, int]] = {}
         self._outside: dict[str, str] = {}
+        self._names: list[str] = []
         self._bytes = 0
         self.add_folder(folder)
 
@@ -150,8 +151,9 @@ class _Files:
         """
         if stdin:
             self.add(stdin)
-        for name in names:
-            self.add_tree(os.path.join(self._folder, name))  # noqa: PTH118 - ".." is kept
+        self._names = [os.path.join(self._folder, name) for name in names]  # noqa: PTH118 - ".." is kept
+        for name in self._names:
+            self.add_tree(name)
         targets = dict.fromkeys(self._outside.values())
         if unnamed := [target for target in targets if not {target} & (self._files.keys() | self._folders.keys())]:
             path = next(path for path, target in self._outside.items() if target == unnamed[0])
@@ -183,7 +185,7 @@ class _Files:
         if real not in self._files:
             content, mode = self._content(real, path)
             self._bytes += len(content)
-            check_room(self._bytes, self._memory_bytes, path)
+            self._check_room(path)
             self._files[real] = file(content, executable=bool(mode & stat.S_IXUSR))
             if len(self._files) > MOST_FILES:
                 raise UserError(
@@ -326,8 +328,24 @@ class _Files:
             raise UserError(f"{safe(shown)} can't be read: {error.strerror}.") from error
         if len(content) > self._room:
             self._bytes += max(len(content), status.st_size)
-            check_room(self._bytes, self._memory_bytes, shown)
+            self._check_room(shown)
         return content, status.st_mode
+
+    def _check_room(self, path: str) -> None:
+        """Refuse more than a machine has room for; the message names a memory with room for what is not read yet, too."""
+        if self._bytes > self._room:
+            left = {os.path.realpath(each) for name in self._names for each in _files_below(name)}
+            left -= {*self._files, os.path.realpath(path)}
+            check_room(self._bytes + sum(map(os.path.getsize, left)), self._memory_bytes, path)
+
+
+def _files_below(name: str) -> Iterator[str]:
+    """Yield a file, or the files in a folder that can be read, without those behind links."""
+    if os.path.isfile(name):  # noqa: PTH113
+        yield name
+    for above, _, names in os.walk(name):
+        paths = (os.path.join(above, each) for each in names)  # noqa: PTH118
+        yield from (path for path in paths if os.path.isfile(path) and not os.path.islink(path))  # noqa: PTH113, PTH114
 
 
 def _refuse_folder(error: OSError) -> None:
