@@ -221,17 +221,6 @@ def test_a_script_without_an_interpreter_is_refused_with_the_way_out(
     assert "rootfs=" in caught.value.hint
 
 
-def test_arguments_that_name_files_are_noticed(tmp_path: Path) -> None:
-    program = static(tmp_path / "prog")
-    for name in ("given", "forgotten"):
-        (tmp_path / name).write_text("x")
-    own = OwnProgram(
-        name="p", arguments=("prog", "-v", "given", "forgotten", "a\0b", "", "/dev/null"), files=("given",)
-    )
-    found = carried_files(own, str(program), str(tmp_path), HERE)
-    assert uncarried_files(own, str(tmp_path), found, b"") == ("forgotten",)
-
-
 def test_files_and_shared_objects_that_an_error_message_names_are_noticed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -246,10 +235,89 @@ def test_files_and_shared_objects_that_an_error_message_names_are_noticed(
         "prog: error while loading shared libraries: libx.so.1: cannot open shared object file: No such file",
         f"Error loading shared library libx.so.1: No such file (needed by {program})",
     ):
-        assert uncarried_files(own, str(tmp_path), found, message.encode()) == (str(tmp_path / "lib.cfg"),)
+        assert uncarried_files(found, message.encode()) == (str(tmp_path / "lib.cfg"),)
     for message in (f"{program}: /proc/version, {tmp_path}, {tmp_path}/none", "liby.so", "x" * 5000):
-        assert uncarried_files(own, str(tmp_path), found, message.encode()) == ()
-    assert uncarried_files(own, str(tmp_path), found, b"\xff" + os.fsencode(tmp_path / "lib.cfg") + b"\xff")
+        assert uncarried_files(found, message.encode()) == ()
+    assert uncarried_files(found, b"\xff" + os.fsencode(tmp_path / "lib.cfg") + b"\xff")
+
+
+def of_command(folder_: Path, program: str, *arguments: str, **own: object) -> set[str]:
+    described = OwnProgram(name="p", arguments=(program, *arguments), directory=str(folder_), **own)  # type: ignore[arg-type] # its fields
+    found = carried_files(described, program, str(folder_), HERE)
+    return {*found.files, *found.aliases}
+
+
+def test_files_that_arguments_name_come_with_a_program(tmp_path: Path) -> None:
+    program = static(tmp_path / "prog")
+    (tmp_path / "data" / "sub").mkdir(parents=True)
+    for name in ("given", "other", "data/sub/one"):
+        (tmp_path / name).write_text("x")
+    found = of_command(tmp_path, str(program), "-v", "given", "none", "a\0b", "", "data", ".", "/proc/version", "/usr")
+    assert found == {str(program), str(tmp_path / "given"), str(tmp_path / "data/sub/one")}
+
+
+def test_a_shell_script_brings_its_shell_and_the_commands_that_it_names(tmp_path: Path) -> None:
+    (tmp_path / "helper").write_text("#!/bin/sh\nif true; then LC_ALL=C sort x | uniq -c; fi\n")
+    (tmp_path / "helper").chmod(0o755)
+    script = tmp_path / "run"
+    script.write_text("#!/bin/sh\n# tac nothing\necho cut > x; n=$(wc -l < x) && exec ./helper\n")
+    script.chmod(0o755)
+    names = {Path(path).name for path in of_command(tmp_path, str(script))}
+    assert {"run", "helper", "sh", "wc", "sort", "uniq"} <= names
+    assert names.isdisjoint({"tac", "cut"})
+    assert {"head", "ls", "sh"} <= {Path(path).name for path in of_command(tmp_path, "/bin/sh", "-c", "ls | head -1")}
+
+
+def interpreter(top: Path, name: str, libraries: dict[str, str]) -> Path:
+    """Make a folder with an interpreter, a static program that is never executed, and its libraries."""
+    (top / "bin").mkdir(parents=True)
+    for path, content in libraries.items():
+        (top / path).parent.mkdir(parents=True, exist_ok=True)
+        (top / path).write_text(content)
+    return static(top / "bin" / name)
+
+
+def test_an_interpreter_brings_its_libraries_and_a_script_what_it_imports(tmp_path: Path) -> None:
+    site = "lib/python3.11/site-packages"
+    python = interpreter(
+        tmp_path / "py",
+        "python3.11",
+        {
+            "lib/python3.11/os.py": "",
+            "lib/python3.11/test/big.py": "",
+            f"{site}/one/__init__.py": "import two",
+            f"{site}/two.py": "",
+            f"{site}/three.py": "",
+            f"{site}/one-1.0.dist-info/METADATA": "",
+        },
+    )
+    work = tmp_path / "work"
+    (work / "near").mkdir(parents=True)
+    (work / "near" / "deep.py").write_text("")
+    (work / "far.py").write_text("")
+    (work / "x.py").write_text("import sys\ndef f():\n    from near import deep\nimport one\n")
+    names = {path.removeprefix(f"{tmp_path}/") for path in of_command(work, str(python), "-I", "x.py")}
+    assert {"py/lib/python3.11/os.py", f"py/{site}/one/__init__.py", f"py/{site}/two.py", "/bin/sh"} <= names
+    assert {"work/x.py", "work/near/deep.py", f"py/{site}/one-1.0.dist-info/METADATA"} <= names
+    given = of_command(work, str(python), "-c", "import sys, os; import io, far")
+    assert {f"{work}/far.py", f"{tmp_path}/py/lib/python3.11/os.py"} <= given
+    assert names.isdisjoint({"work/far.py", "py/lib/python3.11/test/big.py", f"py/{site}/three.py"})
+
+
+def test_a_script_of_node_brings_its_modules_and_those_that_they_need(tmp_path: Path) -> None:
+    node = interpreter(tmp_path / "nodejs", "node", {})
+    for path, content in {
+        "x.mjs": "import a from 'a'\nconst b = require(\"./b\")\nrequire('..')\n",
+        "b.js": "",
+        "node_modules/a/index.js": "require('@s/c/lib')",
+        "node_modules/@s/c/lib.js": "",
+        "node_modules/d/index.js": "",
+    }.items():
+        (tmp_path / "w" / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "w" / path).write_text(content)
+    names = {path.removeprefix(f"{tmp_path}/w/") for path in of_command(tmp_path / "w", str(node), "x.mjs")}
+    assert {"x.mjs", "b.js", "node_modules/a/index.js", "node_modules/@s/c/lib.js"} <= names
+    assert "node_modules/d/index.js" not in names
 
 
 IMAGE = {

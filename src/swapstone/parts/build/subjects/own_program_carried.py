@@ -6,9 +6,11 @@ Each file is read once, as a regular file, and its bytes go into the machine's i
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import shlex
+import shutil
 import stat
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -28,12 +30,18 @@ from swapstone.parts.build.artifacts.program_closure import (
     read_cache,
     resolve_closure,
 )
+from swapstone.parts.build.subjects.script_files import commands_of, is_shell, library_files, text_of
 
 MOST_FILES = 20_000
 MOST_INTERPRETERS = 4
 """Limit of the kernel for scripts that run scripts (fs/exec.c, BINPRM_BUF_SIZE of 256 bytes for the line)."""
 
 _LINE_BYTES = 256
+_MOST_COMMANDS = 200
+_SHELL = "/bin/sh"
+_PACKAGES = "/usr/"
+"""Where packages of a distribution install links, such as that of python3.11 to a file in /etc."""
+
 _ROOTFS = "Give it a root file system with all that it needs: --hold rootfs=DIR"
 _MACHINES = {
     "x86_64": ("EM_X86_64", 64),
@@ -70,7 +78,9 @@ def carried_files(
     found = _Files(own.memory_bytes, folder)
     variables = {**dict(SOURCE_RECIPE.environment), **dict(environment)}
     binary = found.add_program(program, variables.get("PATH", ""))
-    found.add_named(own.stdin, own.files)
+    found.add_named(own.stdin, (*own.files, *_named_by_arguments(own.arguments[1:], folder)))
+    if architecture == os.uname().machine:
+        found.add_imports(binary, program, own.arguments[1:], variables.get("PATH", ""))
     found.add_closure(binary, architecture, variables.get("LD_LIBRARY_PATH", ""), preload)
     return found.carried()
 
@@ -90,33 +100,45 @@ def folder_files(own: OwnProgram, names: Sequence[str]) -> CarriedFiles:
     return found.carried()
 
 
+def _named_by_arguments(arguments: Sequence[str], folder: str) -> Iterator[str]:
+    """Yield the files that arguments name, and folders below the working folder."""
+    for word in arguments:
+        path = os.path.join(folder, word)  # noqa: PTH118 - a word may be any text
+        if word and "\0" not in word and _has_place(path):
+            inside = os.path.realpath(path).startswith(f"{os.path.realpath(folder).rstrip('/')}/")
+            if os.path.isfile(path) or (inside and os.path.isdir(path)):  # noqa: PTH112, PTH113
+                yield word
+
+
+def _has_place(path: str) -> bool:
+    """Whether a machine has no file of its own there."""
+    try:
+        check_place(os.path.realpath(path))
+    except UserError:
+        return False
+    return True
+
+
 _MENTIONED = re.compile(r"/[\w.+@/-]+|[\w.+-]+\.so(?:\.\w+)*", re.ASCII)
 """A path, or the name of a shared object, in a message."""
 _MOST_MESSAGE_BYTES = 4096
 
 
-def uncarried_files(own: OwnProgram, folder: str, carried: CarriedFiles, message: bytes) -> tuple[str, ...]:
-    """Return the files of this machine that the machine of a trial does not have, and that arguments or an error message name.
+def uncarried_files(carried: CarriedFiles, message: bytes) -> tuple[str, ...]:
+    """Return the files of this machine that an error message names and the machine of a trial does not have.
 
     Args:
-        own: `as_run`.
-        folder: the working folder.
         carried: what the machine has.
         message: the program's standard error, of which the end is read.
     """
     mentioned = _MENTIONED.findall(message[-_MOST_MESSAGE_BYTES:].decode(errors="replace"))
     cache = read_cache() if any("/" not in name for name in mentioned) else {}
     objects = [each.path for name in mentioned for each in cache.get(name, ())[:1]]
-    words = dict.fromkeys((*own.arguments[1:], *(name for name in mentioned if "/" in name), *objects))
-    return tuple(word for word in words if word and "\0" not in word and _is_uncarried(word, folder, carried))
+    paths = dict.fromkeys((*(name for name in mentioned if "/" in name), *objects))
+    return tuple(path for path in paths if _has_place(path) and _is_uncarried(os.path.realpath(path), carried))
 
 
-def _is_uncarried(word: str, folder: str, carried: CarriedFiles) -> bool:
-    path = os.path.realpath(os.path.join(folder, word))  # noqa: PTH118 - a word may be any text
-    try:
-        check_place(path)
-    except UserError:
-        return False
+def _is_uncarried(path: str, carried: CarriedFiles) -> bool:
     return os.path.isfile(path) and path not in carried.files  # noqa: PTH113
 
 
@@ -229,6 +251,29 @@ class _Files:
             raise UserError(f"The script {safe(script)} needs {safe(path)}, which is no ELF program.", _ROOTFS)
         self._take(resolve_closure(path, host_tree(self._reader), folder=self._folder), path, native=True)
 
+    def add_imports(self, binary: str, program: str, arguments: Sequence[str], path_variable: str) -> None:
+        """Add what a script or an interpreter needs beside the program: a shell, commands, libraries and modules.
+
+        What their objects need comes with `add_closure`.
+        """
+        named = next((word for word in arguments if not word.startswith("-")), "")
+        script = os.path.join(self._folder, named) if program == binary else program  # noqa: PTH118
+        texts = [(self._folder, after) for word, after in itertools.pairwise(arguments) if word in {"-c", "-e"}]
+        texts = texts or [(os.path.dirname(script), text_of(script))]  # noqa: PTH120
+        files = list(library_files(binary, texts))
+        for each in files:
+            self.add(str(each))
+        wanted = [_SHELL] if files or program != binary or is_shell(binary) else []
+        wanted += commands_of(binary, [text for _, text in texts])
+        for name in wanted:  # grows in the loop
+            path = shutil.which(name if "/" not in name else os.path.join(self._folder, name), path=path_variable)  # noqa: PTH118
+            known = path is None or os.path.realpath(path) in self._files or not _has_place(path)
+            if path is not None and not known and len(wanted) <= _MOST_COMMANDS:
+                started = self.add_program(path, path_variable)
+                closure = resolve_closure(started, host_tree(self._reader), folder=self._folder)
+                self._take(closure, started, native=True)
+                wanted += commands_of(started, [text_of(path)]) if started != path else ()
+
     def add_closure(self, program: str, architecture: str, library_path: str, preload: Sequence[str]) -> None:
         """Add the loader and the shared objects of an ELF program."""
         entries = read_dependencies(program, self._reader(program))
@@ -288,7 +333,9 @@ class _Files:
         if not Path(target).exists():
             self._files[path] = link(os.readlink(path))  # noqa: PTH115 - a text
             return
-        if not target.startswith(f"{top.rstrip('/')}/") and target != top:
+        if top.startswith(_PACKAGES) and os.path.isfile(target):  # noqa: PTH113
+            self.add(target)
+        elif not target.startswith(f"{top.rstrip('/')}/") and target != top:
             self._outside[path] = target
         self._aliases[path] = target
 

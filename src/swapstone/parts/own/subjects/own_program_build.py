@@ -319,7 +319,7 @@ class OwnProgramBuild:
             carried = carried_files(own, path, folder, target.architecture, environment=environment, preload=preload)
             target.put_files(carried)
             self._carried[key] = carried
-        self.uncarried = functools.partial(uncarried_files, own, folder, self._carried[key])
+        self.uncarried = functools.partial(uncarried_files, self._carried[key])
 
     def built(
         self, own: OwnProgram, variant: Variant, recipe: Recipe, context: BuildContext, artifact: Artifact
@@ -433,7 +433,7 @@ class SourceProgram(UserProgram):
         uncarried = self._build.uncarried
         if uncarried is not None and answer.outcome is ProcessOutcome.EXITED and answer.code:
             named = " ".join(f"--files {shlex.quote(safe(name))}" for name in uncarried(answer.stderr))
-            return f"; the machine has the program, its libraries and what --files names{f': add {named}' if named else ''}"
+            return f"; the machine has the program, its libraries, and what arguments and --files name{f': add {named}' if named else ''}"
         return super().advice(answer)
 
     def explain_wrong_level(self, program: Program) -> str:
