@@ -23,6 +23,7 @@ from swapstone.parts.build.artifacts.program_closure import (
     decode_cache,
     encode_cache,
     host_tree,
+    needs_newer_musl,
     resolve_closure,
 )
 from tests.programs import needs
@@ -293,3 +294,28 @@ def test_origin_of_an_object_is_the_folder_of_the_path_that_was_opened() -> None
 
     closure = resolve_closure("/opt/prog", FileTree(lambda path: every[real(path)], real, {}))
     assert where(closure, "libb.so") == "/links/libb.so"
+
+
+@pytest.mark.parametrize(
+    ("version", "entries", "name", "told"),
+    [
+        ("1.2.3", [(36, 0)], "ld-musl-x86_64.so.1", True),
+        ("1.2.4", [(36, 0)], "ld-musl-x86_64.so.1", False),
+        ("1.3.0", [(36, 0)], "ld-musl-x86_64.so.1", False),
+        ("1.2.3", [], "ld-musl-x86_64.so.1", False),
+        ("1.2.3", [(36, 0)], "ld-linux-x86-64.so.2", False),
+        ("unknown", [(36, 0)], "ld-musl-x86_64.so.1", False),
+    ],
+)
+def test_an_object_that_an_older_musl_does_not_relocate_is_named(
+    version: str, entries: list[tuple[int, int]], name: str, told: bool, tmp_path: Path
+) -> None:
+    """DT_RELR is 36."""
+    loader = tmp_path / name
+    loader.write_bytes(small_elf(soname="libc.so") + f"\0{version}\0".encode())
+    (tmp_path / "prog").write_bytes(small_elf(loader=str(loader), needed=["libx.so"], runpath="$ORIGIN"))
+    (tmp_path / "libx.so").write_bytes(small_elf(soname="libx.so", entries=entries))
+    found = needs_newer_musl(str(tmp_path / "prog"))
+    assert bool(found) is told
+    if told:
+        assert "libx.so needs musl 1.2.4 or newer" in found and found.endswith("is musl 1.2.3")

@@ -358,3 +358,28 @@ class _Search:
 def is_musl(loader: str) -> bool:
     """Return whether a loader is musl's, by its name."""
     return PurePosixPath(loader).name.startswith("ld-musl-")
+
+
+_MUSL_VERSION = re.compile(rb"\0(1\.(\d+)\.(\d+))\0")
+_MUSL_WITH_RELR = (2, 4)
+"""musl 1.2.4 applies DT_RELR (its WHATSNEW)."""
+
+
+def needs_newer_musl(program: str) -> str:
+    """Return a sentence if musl's loader of this machine is too old for a program or one of its objects; empty if it is not, or unknown.
+
+    Raises:
+        UserError: as `resolve_closure`.
+    """
+    content = Path(program).read_bytes()
+    loader = read_dependencies(program, content).loader
+    version = _MUSL_VERSION.search(Path(loader).read_bytes()) if is_musl(loader) and Path(loader).is_file() else None
+    if version is None or (int(version[2]), int(version[3])) >= _MUSL_WITH_RELR:
+        return ""
+    files = resolve_closure(program, host_tree(lambda path: Path(path).read_bytes())).files
+    packed = next((path for path in files if read_dependencies(path, Path(path).read_bytes()).relr), "")
+    return (
+        f"{safe(packed)} needs musl 1.2.4 or newer (it has DT_RELR), and {loader} is musl {version[1].decode()}"
+        if packed
+        else ""
+    )

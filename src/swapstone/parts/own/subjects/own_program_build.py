@@ -45,6 +45,7 @@ from swapstone.core.wire import AgentAnswer, ProcessOutcome
 from swapstone.parts.build.artifacts.libraries import library_digests, with_libraries
 from swapstone.parts.build.artifacts.library_table import LIBRARIES
 from swapstone.parts.build.artifacts.link_layouts import environment_padding, with_layout_compiler
+from swapstone.parts.build.artifacts.program_closure import needs_newer_musl
 from swapstone.parts.build.artifacts.replaced_flags import replaced_flags_warning
 from swapstone.parts.build.artifacts.source_build import SourceBuilder
 from swapstone.parts.build.build import Build
@@ -204,6 +205,14 @@ def check_programs(own: OwnProgram, programs: Mapping[str, Program]) -> None:
                 "It finds them in the environment (CC, CFLAGS, LDFLAGS). Where it sets its own, name them: "
                 "make CC={cc} CFLAGS={cflags} LDFLAGS={ldflags}",
             )
+
+
+def _too_old_a_musl(program: str) -> str:
+    """As `needs_newer_musl`, of a program that is a file of this machine."""
+    try:
+        return needs_newer_musl(program)
+    except (OSError, UserError):
+        return ""
 
 
 def _check_source(own: OwnProgram) -> None:
@@ -431,6 +440,12 @@ class SourceProgram(UserProgram):
     def advice(self, answer: AgentAnswer) -> str:
         """Return what to try after a failure, if that is known."""
         uncarried = self._build.uncarried
+        if answer.outcome is ProcessOutcome.SIGNALED and not self._own.build:
+            found = map(
+                _too_old_a_musl, dict.fromkeys((self._own.arguments[0], *(path for _, path in self._own.programs)))
+            )
+            if old := next(filter(None, found), ""):
+                return f"; {old}: compare in a root that has it, such as rootfs=docker:alpine:3.20"
         if uncarried is not None and answer.outcome is ProcessOutcome.EXITED and answer.code:
             named = " ".join(f"--files {shlex.quote(safe(name))}" for name in uncarried(answer.stderr))
             return f"; the machine has the program, its libraries, and what arguments and --files name{f': add {named}' if named else ''}"
