@@ -297,7 +297,7 @@ def test_origin_of_an_object_is_the_folder_of_the_path_that_was_opened() -> None
 
 
 @pytest.mark.parametrize(
-    ("version", "entries", "name", "told"),
+    ("version", "entries", "name", "named"),
     [
         ("1.2.3", [(36, 0)], "ld-musl-x86_64.so.1", True),
         ("1.2.4", [(36, 0)], "ld-musl-x86_64.so.1", False),
@@ -308,7 +308,7 @@ def test_origin_of_an_object_is_the_folder_of_the_path_that_was_opened() -> None
     ],
 )
 def test_an_object_that_an_older_musl_does_not_relocate_is_named(
-    version: str, entries: list[tuple[int, int]], name: str, told: bool, tmp_path: Path
+    version: str, entries: list[tuple[int, int]], name: str, named: bool, tmp_path: Path
 ) -> None:
     """DT_RELR is 36."""
     loader = tmp_path / name
@@ -316,6 +316,6 @@ def test_an_object_that_an_older_musl_does_not_relocate_is_named(
     (tmp_path / "prog").write_bytes(small_elf(loader=str(loader), needed=["libx.so"], runpath="$ORIGIN"))
     (tmp_path / "libx.so").write_bytes(small_elf(soname="libx.so", entries=entries))
     found = needs_newer_musl(str(tmp_path / "prog"))
-    assert bool(found) is told
-    if told:
+    assert bool(found) is named
+    if named:
         assert "libx.so needs musl 1.2.4 or newer" in found and found.endswith("is musl 1.2.3")
