@@ -5,12 +5,12 @@
     benchmarks/exact-rows --kernel rt --arch arm64        in other machines
     benchmarks/exact-rows --nulls 12 --results FILE       fewer; what the file has is not run again
 
-Three programs (a loop; sorted and hashed texts on the heap; system calls, pages and processes) are compared with copies that do 0.02, 0.1,
-0.5 or 1 % more work, one system call more in 1000, or touch one page more in 100; and with builds of the same work: another build ID, none,
-debug information, no symbols, other names, another path, another order of linking, another version string, an unused function, unrelated
-files beside. Each pair is one `swapstone compare --target vm`. A stated row is one whose verdict is a difference; of the same work, rows of
-the files' sizes are left out, for such builds do differ in size. The exit status is 1 if a row states a difference of the same work, or if
-none states a planted one.
+Three programs (a loop; sorted and hashed texts on the heap; system calls, pages and processes) are compared with copies that do 0.02,
+0.1, 0.5 or 1 % more work, one system call more in 1000, or touch one page more in 100; and with builds of the same work: another build
+ID, none, debug information, no symbols, other names, other paths, another order of linking, another version string, an unused
+function, unrelated files beside. Each pair is one `swapstone compare --target vm`. A stated row is one whose verdict is a difference; of
+the same work, rows of the files' sizes are left out, for such builds do differ in size. The exit status is 1 if a row states a difference
+of the same work, or if none states a planted one.
 """
 
 from __future__ import annotations
@@ -51,6 +51,8 @@ WAYS: dict[str, tuple[str, ...]] = {
     "the files in another order": ("ORDER",),
     "another name": ("NAME",),
     "another path of equal length": ("PATH",),
+    "a longer path": ("LONGER",),
+    "no text of the compiler": ("-fno-ident",),
     "unrelated files beside": ("BESIDE",),
     "bytes appended to the file": ("APPENDED",),
 }
@@ -161,7 +163,8 @@ def _built(
     folder: Path, program: str, compiler: str, planted: tuple[tuple[str, float], ...], way: Sequence[str]
 ) -> Path:
     """Build a program in a folder of its own, and return its path."""
-    place = folder / ("p2" if "PATH" in way else "p1") / ("prog_by_name" if "NAME" in way else "prog")
+    below = next((name for word, name in (("PATH", "p2"), ("LONGER", "p1-of-a-longer-name")) if word in way), "p1")
+    place = folder / below / ("prog_by_name" if "NAME" in way else "prog")
     place.parent.mkdir(parents=True)
     units = folder / "unit.o", folder / "main.o"
     flags = [word for word in way if word.startswith("-")]

@@ -47,10 +47,6 @@ int root_mount(const struct request *request) {
 static int mount_dev(void) {
     static const char *const devices[] = {"/dev/null", "/dev/zero", "/dev/full", "/dev/random",
                                           "/dev/urandom"};
-    static const char *const links[][2] = {{"/proc/self/fd", "/dev/fd"},
-                                           {"/proc/self/fd/0", "/dev/stdin"},
-                                           {"/proc/self/fd/1", "/dev/stdout"},
-                                           {"/proc/self/fd/2", "/dev/stderr"}};
     int result = port_mkdir(join(memory->root, "/dev"), 0755);
 
     result = result ? result : port_mount_tmpfs(join(memory->root, "/dev"), "mode=755");
@@ -60,8 +56,8 @@ static int mount_dev(void) {
             port_close(fd);
         result = fd < 0 ? fd : port_bind(devices[i], join(memory->root, devices[i]), false);
     }
-    for (size_t i = 0; i < sizeof links / sizeof *links && result == 0; i++)
-        result = port_symlink(links[i][0], join(memory->root, links[i][1]));
+    for (size_t i = 0; i < PORT_STREAM_LINKS && result == 0; i++)
+        result = port_symlink(port_stream_links[i][0], join(memory->root, port_stream_links[i][1]));
     port_umask(0);
     result = result ? result : port_mkdir(join(memory->root, "/dev/shm"), 01777);
     result = result ? result : port_mkdir(join(memory->root, "/tmp"), 01777);

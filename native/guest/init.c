@@ -21,6 +21,7 @@
  */
 #include "../agent/text.h"
 #include "../port/port.h"
+#include "../port/root_file_system.h"
 #include "../port/virtual_machine.h"
 #include "../wire/words.h"
 #include "layout.h"
@@ -106,6 +107,16 @@ static void mount_all(void) {
             require_success(port_mount(mounts[i][0], mounts[i][1]), "can't mount ", mounts[i][1]);
     /* Optional (CONFIG_DEBUG_FS); without it the preemption mode is unknown. */
     port_mount("debugfs", "/sys/kernel/debug");
+}
+
+/* Makes what programs expect beside devices: folders of shared memory, their streams by name, and a network
+ * of one machine, which a kernel may lack. */
+static void complete_devices(void) {
+    require_success(port_mkdir("/dev/shm", 01777), "can't make ", "/dev/shm");
+    for (size_t i = 0; i < PORT_STREAM_LINKS; i++)
+        require_success(port_symlink(port_stream_links[i][0], port_stream_links[i][1]), "can't make ",
+                        port_stream_links[i][1]);
+    port_start_loopback();
 }
 
 /* A machine whose clock counts instructions has no source of entropy. Without a seed, the first read of
@@ -552,6 +563,7 @@ int port_main(int count, char **arguments) {
     if (port_getpid() != 1)
         return print_functions(count, arguments);
     mount_all();
+    complete_devices();
     seed_random();
     reserve_standard_fds();
     require_success(port_acquire_devices(), "can't use ", "the emulator's devices");

@@ -31,6 +31,7 @@
  */
 #include "blocks.h"
 #include "instruction.h"
+#include "interface.h"
 #include "link_stacks.h"
 #include "plugin.h"
 #include "shadow_stacks.h"
@@ -77,7 +78,6 @@ static struct node *nodes;
 static uint32_t node_count = FULL + 1, counts[] = {FULL + 1, 1}; /* all; paths and leaves, with 0 */
 static uint32_t buckets[BUCKETS], single_count;
 
-static uint64_t executed; /* incremented before each instruction */
 static uint64_t lost, full, deep, accesses;
 static bool counting, in_kernel = true;
 static bool moved;       /* the last return loaded from where no call had stored */
@@ -148,8 +148,8 @@ static void count_leaf(uint32_t path, uint32_t block, unsigned began) {
 
 /* Counts what was executed of the last block. */
 static void finish(void) {
-    if (counting && executed != run.before)
-        count_leaf(run.path, run.block, (unsigned)(executed - run.before));
+    if (counting && *counters != run.before)
+        count_leaf(run.path, run.block, (unsigned)(*counters - run.before));
 }
 
 /* Returns whether an address is behind the call that a path ends with. */
@@ -159,7 +159,7 @@ static bool is_behind(uint32_t path, uint64_t address) {
 }
 
 static bool is_whole(void) {
-    return run.block && executed - run.entered == blocks[run.block].count;
+    return run.block && *counters - run.entered == blocks[run.block].count;
 }
 
 /* x86_64: calls and returns were followed where they accessed memory. */
@@ -208,7 +208,7 @@ static void begin(uint32_t block) {
     in_kernel = kernel;
     run.block = block;
     run.path = current;
-    run.entered = run.before = executed;
+    run.entered = run.before = *counters;
 }
 
 static void began(unsigned processor, void *data) {
@@ -293,7 +293,7 @@ static void watch_block(struct qemu_plugin_tb *tb, size_t count, uint32_t block)
 
 /* QEMU 7.2 takes loads for stores when it selects callbacks (accel/tcg/plugin-gen.c: op_rw). */
 static void watch_end(struct qemu_plugin_insn *last, uint32_t block) {
-    const unsigned char *bytes = qemu_plugin_insn_data(last);
+    const unsigned char *bytes = code_of(last);
     size_t size = qemu_plugin_insn_size(last);
     if (is_call(bytes, size))
         qemu_plugin_register_vcpu_mem_cb(last, called, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_W,
@@ -306,7 +306,7 @@ static void watch_end(struct qemu_plugin_insn *last, uint32_t block) {
 static void watch_link(struct qemu_plugin_insn *instruction, uint32_t block) {
     uint64_t address = qemu_plugin_insn_vaddr(instruction);
     bool switches = address >= paths_switch && address < paths_switch_end, on_stack;
-    if (!moves_link(qemu_plugin_insn_data(instruction), qemu_plugin_insn_size(instruction), &on_stack))
+    if (!moves_link(code_of(instruction), qemu_plugin_insn_size(instruction), &on_stack))
         return;
     access_callback watch = switches ? switched : on_stack && !(address >> 63) ? accessed_link : NULL;
     if (watch)
@@ -318,11 +318,11 @@ static void translated(struct qemu_plugin_tb *tb, size_t count) {
     uint32_t block = find_block(tb, count);
     const struct qemu_plugin_insn *last = qemu_plugin_tb_get_insn(tb, count - 1);
     if (architecture == ARM64)
-        sites[block].flow = flow_of(qemu_plugin_insn_data(last), qemu_plugin_insn_size(last));
+        sites[block].flow = flow_of(code_of(last), qemu_plugin_insn_size(last));
     watch_block(tb, count, block);
     for (size_t i = 0; i < count; i++) {
         struct qemu_plugin_insn *instruction = qemu_plugin_tb_get_insn(tb, i);
-        qemu_plugin_register_vcpu_insn_exec_inline(instruction, QEMU_PLUGIN_INLINE_ADD_U64, &executed, 1);
+        count_each_time(instruction, counters, 1);
         if (paths_exec && qemu_plugin_insn_vaddr(instruction) == paths_exec)
             qemu_plugin_register_vcpu_insn_exec_cb(instruction, new_program, QEMU_PLUGIN_CB_NO_REGS, NULL);
         if (architecture == ARM64)
@@ -346,7 +346,7 @@ static const char *start(const char *target) {
 
 static void open_window(void) {
     counting = true;
-    run.before = executed;
+    run.before = *counters;
 }
 
 static void close_window(void) {

@@ -16,13 +16,13 @@
 #include "plugin.h"
 
 #include "instruction.h"
+#include "interface.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 
-__attribute__((visibility("default"))) int qemu_plugin_version = PLUGIN_INTERFACE;
 __attribute__((visibility("default"))) int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info,
                                                                int count, char **arguments);
 
@@ -66,13 +66,14 @@ static size_t count_instructions(const struct qemu_plugin_tb *block) {
     const struct qemu_plugin_insn *last = qemu_plugin_tb_get_insn(block, count - 1);
     bool at_end = qemu_plugin_insn_vaddr(last) % PAGE_BYTES + LONGEST_BYTES > PAGE_BYTES;
     bool listed = architecture == X86_64 && count > 1 && at_end &&
-                  !is_complete(qemu_plugin_insn_data(last), qemu_plugin_insn_size(last));
+                  !is_complete(code_of(last), qemu_plugin_insn_size(last));
     return count - listed;
 }
 
 static void translated(qemu_plugin_id_t id, struct qemu_plugin_tb *block) {
     (void)id;
     size_t count = count_instructions(block);
+    find_counters();
     for (size_t i = 0; window.limited && i < count; i++) {
         struct qemu_plugin_insn *instruction = qemu_plugin_tb_get_insn(block, i);
         uint64_t address = qemu_plugin_insn_vaddr(instruction);
@@ -148,6 +149,7 @@ int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int count,
     if (!out_path || !mode || window.cycle == 0)
         return complain("usage", "out=FILE,mode=NAME[,begin=ADDRESS,end=ADDRESS[,cycle=N,first=N,last=N]]");
     architecture = architecture_of(info->target_name);
+    interface_start(info->version.cur);
     const char *problem = mode->start ? mode->start(info->target_name) : NULL;
     if (problem)
         return complain(mode->name, problem);

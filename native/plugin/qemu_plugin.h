@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /*
- * The part of QEMU's plugin interface, version 1, that is used here. QEMU resolves these names when it loads
- * a plugin. Their meaning is documented in QEMU's "TCG Plugins" page (docs/devel/tcg-plugins.rst) and in
- * include/qemu/qemu-plugin.h of QEMU 7.2.
+ * The part of QEMU's plugin interface that is used here, of its versions 1 (QEMU 7 and 8) to 4 (10.0). QEMU
+ * resolves these names when it loads a plugin; those that only some versions have are weak, and interface.c
+ * alone uses them. Their meaning is documented in QEMU's "TCG Plugins" page (docs/devel/tcg-plugins.rst) and
+ * in include/qemu/qemu-plugin.h of QEMU 7.2 and 10.0.
  */
 #ifndef SWAPSTONE_QEMU_PLUGIN_H
 #define SWAPSTONE_QEMU_PLUGIN_H
@@ -10,8 +11,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-
-enum { PLUGIN_INTERFACE = 1 };
 
 typedef uint64_t qemu_plugin_id_t;
 typedef uint32_t qemu_plugin_meminfo_t;
@@ -32,6 +31,12 @@ struct qemu_plugin_tb;     /* a block of instructions that are translated togeth
 struct qemu_plugin_insn;   /* an instruction of it; valid while the block is translated */
 struct qemu_plugin_hwaddr; /* a place in physical memory or of a device */
 
+struct qemu_plugin_scoreboard;
+typedef struct {
+    struct qemu_plugin_scoreboard *board;
+    size_t offset;
+} qemu_plugin_u64;
+
 enum qemu_plugin_cb_flags { QEMU_PLUGIN_CB_NO_REGS };
 enum qemu_plugin_mem_rw { QEMU_PLUGIN_MEM_W = 2, QEMU_PLUGIN_MEM_RW = 3 };
 enum qemu_plugin_op { QEMU_PLUGIN_INLINE_ADD_U64 };
@@ -48,9 +53,18 @@ void qemu_plugin_register_vcpu_tb_exec_cb(struct qemu_plugin_tb *block, executed
                                           enum qemu_plugin_cb_flags flags, void *data);
 void qemu_plugin_register_vcpu_insn_exec_cb(struct qemu_plugin_insn *instruction, executed_callback function,
                                             enum qemu_plugin_cb_flags flags, void *data);
+/* Version 1. */
 void qemu_plugin_register_vcpu_insn_exec_inline(struct qemu_plugin_insn *instruction,
                                                 enum qemu_plugin_op operation, void *counter,
-                                                uint64_t summand);
+                                                uint64_t summand) __attribute__((weak));
+/* Version 2 and newer: a counter is a place in the memory that a scoreboard has for each processor. */
+struct qemu_plugin_scoreboard *qemu_plugin_scoreboard_new(size_t bytes) __attribute__((weak));
+void *qemu_plugin_scoreboard_find(struct qemu_plugin_scoreboard *board, unsigned processor)
+    __attribute__((weak));
+void qemu_plugin_register_vcpu_insn_exec_inline_per_vcpu(struct qemu_plugin_insn *instruction,
+                                                         enum qemu_plugin_op operation,
+                                                         qemu_plugin_u64 counter, uint64_t summand)
+    __attribute__((weak));
 void qemu_plugin_register_vcpu_mem_cb(struct qemu_plugin_insn *instruction, access_callback function,
                                       enum qemu_plugin_cb_flags flags, enum qemu_plugin_mem_rw kind,
                                       void *data);
@@ -63,7 +77,8 @@ unsigned qemu_plugin_mem_size_shift(qemu_plugin_meminfo_t access);
 size_t qemu_plugin_tb_n_insns(const struct qemu_plugin_tb *block);
 uint64_t qemu_plugin_tb_vaddr(const struct qemu_plugin_tb *block);
 struct qemu_plugin_insn *qemu_plugin_tb_get_insn(const struct qemu_plugin_tb *block, size_t index);
-const void *qemu_plugin_insn_data(const struct qemu_plugin_insn *instruction);
+/* Versions 1 and 2 have no further parameters, and return the bytes; later ones copy `size` of them. */
+const void *qemu_plugin_insn_data(const struct qemu_plugin_insn *instruction, void *copy, size_t size);
 size_t qemu_plugin_insn_size(const struct qemu_plugin_insn *instruction);
 uint64_t qemu_plugin_insn_vaddr(const struct qemu_plugin_insn *instruction);
 void *qemu_plugin_insn_haddr(const struct qemu_plugin_insn *instruction); /* of its copy in QEMU's memory */

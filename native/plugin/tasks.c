@@ -36,6 +36,7 @@
  */
 #include "blocks.h"
 #include "instruction.h"
+#include "interface.h"
 #include "plugin.h"
 
 #include <stdlib.h>
@@ -70,7 +71,11 @@ static enum reason pending;
 
 /* Incremented before instructions: by those in user mode and in the kernel, of them turns of REP, and the
  * first and last ones of user blocks that can be left inside. */
-static struct { uint64_t user, kernel, turns, firsts, lasts; } now, before;
+static struct executions { uint64_t user, kernel, turns, firsts, lasts; } before;
+
+static struct executions *now(void) {
+    return (struct executions *)counters;
+}
 
 static uint64_t times[MOST_POINTS + FIRST_CALL], executed[MOST_POINTS + FIRST_CALL];
 
@@ -115,11 +120,11 @@ static void add(enum count count, uint64_t number) {
 
 /* Counts what was executed since the last call. */
 static void account(void) {
-    add(USER, now.user - before.user);
-    add(TURNS, now.turns - before.turns);
+    add(USER, now()->user - before.user);
+    add(TURNS, now()->turns - before.turns);
     if (current->counted)
-        executed[current->interrupts ? INTERRUPT : current->reason] += now.kernel - before.kernel;
-    before = now;
+        executed[current->interrupts ? INTERRUPT : current->reason] += now()->kernel - before.kernel;
+    before = *now();
 }
 
 static struct task *find_task(uint64_t key) {
@@ -174,9 +179,9 @@ static void begin_root(void) {
 /* ==== The kernel ==== */
 
 static void enter_from_user(void) {
-    current->left_inside = now.firsts != now.lasts;
-    now.user -= current->left_inside;
-    now.lasts = now.firsts;
+    current->left_inside = now()->firsts != now()->lasts;
+    now()->user -= current->left_inside;
+    now()->lasts = now()->firsts;
     current->reason = pending;
     current->interrupts = 0;
 }
@@ -188,7 +193,7 @@ static void add_user_fault(void) {
 
 /* A fault is one of the kernel's until it is known to be of user mode. */
 static void add_kernel_fault(uint64_t number) {
-    now.kernel -= number;
+    now()->kernel -= number;
     add(KERNEL_FAULTS, number);
 }
 
@@ -282,15 +287,11 @@ static bool watch(struct qemu_plugin_insn *instruction, uint64_t address) {
     if (point)
         qemu_plugin_register_vcpu_insn_exec_cb(instruction, reached, QEMU_PLUGIN_CB_NO_REGS, point);
     bool copies = is_in(&copying, address);
-    if (copies || (is_in(&switching, address) &&
-                   switches(qemu_plugin_insn_data(instruction), qemu_plugin_insn_size(instruction))))
+    if (copies ||
+        (is_in(&switching, address) && switches(code_of(instruction), qemu_plugin_insn_size(instruction))))
         qemu_plugin_register_vcpu_mem_cb(instruction, copies ? stored : switched, QEMU_PLUGIN_CB_NO_REGS,
                                          QEMU_PLUGIN_MEM_RW, NULL);
     return point;
-}
-
-static void count_each_time(struct qemu_plugin_insn *instruction, uint64_t *counter, uint64_t number) {
-    qemu_plugin_register_vcpu_insn_exec_inline(instruction, QEMU_PLUGIN_INLINE_ADD_U64, counter, number);
 }
 
 /* Instructions that can't fault are counted together with the one that follows, before the first of them. */
@@ -300,15 +301,15 @@ static void translated(struct qemu_plugin_tb *tb, size_t count) {
     for (size_t i = count, number = 1; i-- > 0; number++) {
         struct qemu_plugin_insn *one = qemu_plugin_tb_get_insn(tb, i);
         struct qemu_plugin_insn *before = i ? qemu_plugin_tb_get_insn(tb, i - 1) : NULL;
-        if (user && architecture == X86_64 && repeats(qemu_plugin_insn_data(one), qemu_plugin_insn_size(one)))
-            count_each_time(one, &now.turns, 1);
+        if (user && architecture == X86_64 && repeats(code_of(one), qemu_plugin_insn_size(one)))
+            count_each_time(one, &now()->turns, 1);
         if (!watch(one, qemu_plugin_insn_vaddr(one)) && before &&
-            !may_fault(architecture, qemu_plugin_insn_data(before), qemu_plugin_insn_size(before)))
+            !may_fault(architecture, code_of(before), qemu_plugin_insn_size(before)))
             continue;
-        count_each_time(one, user ? &now.user : &now.kernel, number);
+        count_each_time(one, user ? &now()->user : &now()->kernel, number);
         if (user && i && i + number == count) { /* it can be left inside */
-            count_each_time(begin, &now.firsts, 1);
-            count_each_time(one, &now.lasts, 1);
+            count_each_time(begin, &now()->firsts, 1);
+            count_each_time(one, &now()->lasts, 1);
         }
         number = 0;
     }

@@ -25,6 +25,7 @@
  *                       many of its instructions began
  */
 #include "blocks.h"
+#include "interface.h"
 #include "plugin.h"
 
 #include <stdlib.h>
@@ -52,7 +53,6 @@ static bool base_known;
 static struct write *writes, **write_at; /* all; by position in the text */
 static uint64_t marks, maximum, cycle;
 
-static uint64_t executed; /* incremented before each instruction */
 static struct step *ring, *kept;
 static uint64_t steps, kept_steps;
 static uint32_t kept_executed;
@@ -127,7 +127,7 @@ static void reached_mark(unsigned processor, qemu_plugin_meminfo_t access, uint6
     maximum = address;
     cycle = marks;
     kept_steps = steps < RING ? steps : RING;
-    kept_executed = (uint32_t)executed;
+    kept_executed = (uint32_t)*counters;
     for (uint64_t i = 0; i < kept_steps; i++)
         kept[i] = ring[(steps - kept_steps + i) % RING];
 }
@@ -147,7 +147,7 @@ static void watch_program(struct qemu_plugin_tb *tb, size_t count) {
 
 static void began(unsigned processor, void *data) {
     (void)processor;
-    ring[steps++ % RING] = (struct step){(uint32_t)(uintptr_t)data, (uint32_t)executed};
+    ring[steps++ % RING] = (struct step){(uint32_t)(uintptr_t)data, (uint32_t)*counters};
 }
 
 static void translated(struct qemu_plugin_tb *tb, size_t count) {
@@ -158,8 +158,7 @@ static void translated(struct qemu_plugin_tb *tb, size_t count) {
         return;
     qemu_plugin_register_vcpu_tb_exec_cb(tb, began, QEMU_PLUGIN_CB_NO_REGS, (void *)(uintptr_t)number);
     for (size_t i = 0; i < count; i++)
-        qemu_plugin_register_vcpu_insn_exec_inline(qemu_plugin_tb_get_insn(tb, i), QEMU_PLUGIN_INLINE_ADD_U64,
-                                                   &executed, 1);
+        count_each_time(qemu_plugin_tb_get_insn(tb, i), counters, 1);
 }
 
 /* The whole run is observed. */

@@ -92,6 +92,11 @@ int port_symlink(const char *target, const char *path) {
     return (int)SYSCALL3(NR_SYMLINKAT, target, AT_FDCWD, path);
 }
 
+const char *const port_stream_links[PORT_STREAM_LINKS][2] = {{"/proc/self/fd", "/dev/fd"},
+                                                             {"/proc/self/fd/0", "/dev/stdin"},
+                                                             {"/proc/self/fd/1", "/dev/stdout"},
+                                                             {"/proc/self/fd/2", "/dev/stderr"}};
+
 int port_enter_root(const char *mount_point) {
     int result = port_chdir(mount_point);
 

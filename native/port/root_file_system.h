@@ -19,6 +19,9 @@ int port_bind(const char *from, const char *to, bool recursive);
 int port_make_read_only(const char *where);
 int port_mkdir(const char *path, int mode); /* no error if there is a file of that name */
 int port_symlink(const char *target, const char *path);
+/* Links in /dev, each with its target, by which programs open their standard streams. */
+enum { PORT_STREAM_LINKS = 4 };
+extern const char *const port_stream_links[PORT_STREAM_LINKS][2];
 /* Makes a mount point the root of this process: MS_MOVE to /, then chroot(2). pivot_root(2) does not work
  * where the root is an initramfs. */
 int port_enter_root(const char *mount_point);

@@ -20,6 +20,9 @@ enum {
     SYSLOG_READ_ALL = 3,
     OPEN_NONBLOCKING = 04000 | 02000000, /* O_RDONLY, O_NONBLOCK, O_CLOEXEC */
     SEEK_FROM_END = 2,
+    INTERNET = 2,       /* AF_INET */
+    DATAGRAMS = 2,      /* SOCK_DGRAM */
+    SET_FLAGS = 0x8914, /* SIOCSIFFLAGS */
     REBOOT_MAGIC = (int)0xfee1dead,
     REBOOT_MAGIC_2 = 672274793,
     REBOOT_POWER_OFF = 0x4321fedc,
@@ -39,6 +42,21 @@ int port_load_module(const char *path) {
     if (fd < 0)
         return fd;
     int result = (int)SYSCALL3(NR_FINIT_MODULE, fd, "", 0);
+    port_close(fd);
+    return result;
+}
+
+int port_start_loopback(void) {
+    struct {
+        char name[16];
+        short flags;
+        char rest[22];
+    } request = {"lo", 1, {0}}; /* struct ifreq of netdevice(7), IFF_UP */
+    int fd = (int)SYSCALL3(NR_SOCKET, INTERNET, DATAGRAMS, 0);
+
+    if (fd < 0)
+        return fd;
+    int result = (int)SYSCALL3(NR_IOCTL, fd, SET_FLAGS, &request);
     port_close(fd);
     return result;
 }

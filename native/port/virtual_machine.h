@@ -16,6 +16,8 @@ int port_mount(const char *type, const char *where);
 /* Changes the options of a mounted file system. */
 int port_remount(const char *where, const char *options);
 int port_load_module(const char *path);
+/* Starts the loopback device, which the kernel then gives its addresses. */
+int port_start_loopback(void);
 /* Reads the last messages of the kernel's log (syslog(2)), at most `size` bytes. Returns their number. */
 long port_read_kernel_log(char *buffer, size_t size);
 /* Opens /dev/kmsg, from which port_read then reads one message at a time of those that are logged from now

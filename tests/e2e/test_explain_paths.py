@@ -105,7 +105,6 @@ def test_a_flame_graph_has_the_calls_and_the_instructions_of_the_table(
 ) -> None:
     architecture, compiler, emulator, thread = machine
     require(emulator, compiler)
-    known = {**PATHS, f"{thread};start_thread;thread;spin": THREAD}
     (tmp_path / "calls.c").write_text(PROGRAM)
     subprocess.run([compiler, "-O1", "-static", "-pthread", "calls.c", "-o", "calls"], check=True, cwd=tmp_path)
     record = tmp_path / "r"
@@ -116,6 +115,8 @@ def test_a_flame_graph_has_the_calls_and_the_instructions_of_the_table(
     found = json.loads(swapstone(tmp_path, "explain", str(record), "wall", "--only", "*", "--json").stdout)["counted"]
     (folder,) = (record / "explain").iterdir()
     stacks = _stacks(folder)
+    begin = f"{thread};start_thread;thread;spin"
+    known = {**PATHS, begin if begin in stacks else f"__{begin}": THREAD}  # glibc 2.41 names it so
     for path, turns in known.items():
         rest = [instructions - 2 * turn for instructions, turn in zip(stacks[path], turns, strict=True)]
         assert all(2 <= each < 8 for each in rest), (path, stacks[path])  # nop and return

@@ -55,7 +55,9 @@ def test_names_of_tools_follow_compiler_and_architecture() -> None:
         )
     )
     assert (cross["ar"], cross["strip"]) == ("aarch64-linux-gnu-ar", "aarch64-linux-gnu-strip")
-    assert cross["rust_target"] == "aarch64-unknown-linux-gnu"
+    assert (cross["rust_target"], cross["host"]) == ("aarch64-unknown-linux-gnu", "aarch64-linux-gnu")
+    arm = build_tools(msgspec.structs.replace(recipe(libc="musl"), architecture="armv7l"))
+    assert (arm.rust_target, arm.host) == ("armv7-unknown-linux-musleabihf", "arm-linux-musleabihf")
 
 
 @needs_pkg_config

@@ -23,6 +23,7 @@ from swapstone.parts.build.artifacts.program_closure import (
     decode_cache,
     encode_cache,
     host_tree,
+    needs_newer_musl,
     resolve_closure,
 )
 from tests.programs import needs
@@ -99,6 +100,21 @@ def test_origin_is_the_folder_of_the_object_that_has_the_path() -> None:
     assert (
         "/opt/app/bin/../lib/liba.so" in closure.files
     )  # as the loader opens it: that path must work in a machine too
+
+
+def test_objects_that_may_be_loaded_bring_what_they_need_and_lack_nothing() -> None:
+    """As dlopen(3) searches: by the object's own paths, and the program's DT_RPATH. What the program itself lacks is still missing."""
+    files = {
+        "/opt/app/bin/prog": program(needed=["libnone.so"], rpath="/a"),
+        "/a/liba.so": small_elf(),
+        "/plugins/private/libb.so": small_elf(needed=["libc.so.1"]),
+        "/plugins/one.so": small_elf(needed=["libb.so", "libnone.so", "libother.so"], runpath="$ORIGIN/private"),
+        "/plugins/two.so": small_elf(needed=["liba.so"]),
+        "/plugins/arm.so": small_elf(needed=["liba.so"], machine=AARCH64),
+    }
+    found = resolved(files, loadable=[f"/plugins/{name}.so" for name in ("one", "two", "arm", "none")])
+    assert found.files.keys() == {"/opt/app/bin/prog", LOADER, "/plugins/private/libb.so", "/a/liba.so"}
+    assert found.missing == (("libnone.so", "/opt/app/bin/prog"),)
 
 
 def test_an_rpath_is_inherited_and_a_runpath_is_not() -> None:
@@ -278,3 +294,28 @@ def test_origin_of_an_object_is_the_folder_of_the_path_that_was_opened() -> None
 
     closure = resolve_closure("/opt/prog", FileTree(lambda path: every[real(path)], real, {}))
     assert where(closure, "libb.so") == "/links/libb.so"
+
+
+@pytest.mark.parametrize(
+    ("version", "entries", "name", "named"),
+    [
+        ("1.2.3", [(36, 0)], "ld-musl-x86_64.so.1", True),
+        ("1.2.4", [(36, 0)], "ld-musl-x86_64.so.1", False),
+        ("1.3.0", [(36, 0)], "ld-musl-x86_64.so.1", False),
+        ("1.2.3", [], "ld-musl-x86_64.so.1", False),
+        ("1.2.3", [(36, 0)], "ld-linux-x86-64.so.2", False),
+        ("unknown", [(36, 0)], "ld-musl-x86_64.so.1", False),
+    ],
+)
+def test_an_object_that_an_older_musl_does_not_relocate_is_named(
+    version: str, entries: list[tuple[int, int]], name: str, named: bool, tmp_path: Path
+) -> None:
+    """DT_RELR is 36."""
+    loader = tmp_path / name
+    loader.write_bytes(small_elf(soname="libc.so") + f"\0{version}\0".encode())
+    (tmp_path / "prog").write_bytes(small_elf(loader=str(loader), needed=["libx.so"], runpath="$ORIGIN"))
+    (tmp_path / "libx.so").write_bytes(small_elf(soname="libx.so", entries=entries))
+    found = needs_newer_musl(str(tmp_path / "prog"))
+    assert bool(found) is named
+    if named:
+        assert "libx.so needs musl 1.2.4 or newer" in found and found.endswith("is musl 1.2.3")

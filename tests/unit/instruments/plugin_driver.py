@@ -13,12 +13,12 @@ Feed = Callable[..., list[str]]
 """Takes events, and returns the printed lines. Raises `subprocess.CalledProcessError` if a sanitizer finds an error."""
 
 
-def compile_program(folder: Path, driver: str, *parts: str) -> Path:
+def compile_program(folder: Path, driver: str, *parts: str, define: str = "") -> Path:
     """Compile a driver beside this file with parts of the plugin, under sanitizers of addresses and undefined behaviour."""
     program = folder / "driver"
     sources = [Path(__file__).with_name(f"{driver}.c"), *(NATIVE / f"{part}.c" for part in parts)]
     sanitized = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
-    flags = ("-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror")
+    flags = ("-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", *([f"-D{define}"] if define else []))
     subprocess.run(["cc", *flags, *sanitized, f"-I{NATIVE}", *sources, "-o", program], check=True)
     return program
 

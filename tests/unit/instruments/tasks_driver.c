@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /*
- * Runs the plugin's mode `tasks` without an emulator, for tests: `tasks_driver TARGET POINTS`.
+ * Runs the plugin's mode `tasks` without an emulator, for tests: `tasks_driver TARGET POINTS`. The interface
+ * is that of QEMU 7.2, or with WITH_SCOREBOARDS that of 10.0.
  *
  * Reads lines:
  *
@@ -11,6 +12,7 @@
  *
  * At the end it prints what the mode writes.
  */
+#include "interface.h"
 #include "plugin.h"
 
 #include <stdlib.h>
@@ -47,8 +49,14 @@ struct qemu_plugin_insn *qemu_plugin_tb_get_insn(const struct qemu_plugin_tb *bl
 uint64_t qemu_plugin_tb_vaddr(const struct qemu_plugin_tb *block) {
     return block->instructions[0].address;
 }
-const void *qemu_plugin_insn_data(const struct qemu_plugin_insn *instruction) {
+const void *qemu_plugin_insn_data(const struct qemu_plugin_insn *instruction, void *copy, size_t size) {
+#ifdef WITH_SCOREBOARDS
+    memcpy(copy, instruction->code, instruction->size < size ? instruction->size : size);
+    return NULL;
+#else
+    (void)copy, (void)size;
     return instruction->code;
+#endif
 }
 size_t qemu_plugin_insn_size(const struct qemu_plugin_insn *instruction) {
     return instruction->size;
@@ -65,16 +73,38 @@ void qemu_plugin_register_vcpu_insn_exec_cb(struct qemu_plugin_insn *instruction
     instruction->executed = function;
     instruction->data = data;
 }
-void qemu_plugin_register_vcpu_insn_exec_inline(struct qemu_plugin_insn *instruction,
-                                                enum qemu_plugin_op operation, void *counter,
-                                                uint64_t summand) {
-    (void)operation;
+static void add_inline(struct qemu_plugin_insn *instruction, void *counter, uint64_t summand) {
     size_t place = 0;
     while (instruction->counters[place])
         place++;
     instruction->counters[place] = counter;
     instruction->summands[place] = summand;
 }
+#ifdef WITH_SCOREBOARDS
+struct qemu_plugin_scoreboard {
+    char bytes[64];
+};
+struct qemu_plugin_scoreboard *qemu_plugin_scoreboard_new(size_t bytes) {
+    static struct qemu_plugin_scoreboard board;
+    return bytes <= sizeof board ? &board : NULL;
+}
+void *qemu_plugin_scoreboard_find(struct qemu_plugin_scoreboard *board, unsigned processor) {
+    return processor ? NULL : board;
+}
+void qemu_plugin_register_vcpu_insn_exec_inline_per_vcpu(struct qemu_plugin_insn *instruction,
+                                                         enum qemu_plugin_op operation,
+                                                         qemu_plugin_u64 counter, uint64_t summand) {
+    (void)operation;
+    add_inline(instruction, counter.board->bytes + counter.offset, summand);
+}
+#else
+void qemu_plugin_register_vcpu_insn_exec_inline(struct qemu_plugin_insn *instruction,
+                                                enum qemu_plugin_op operation, void *counter,
+                                                uint64_t summand) {
+    (void)operation;
+    add_inline(instruction, counter, summand);
+}
+#endif
 void qemu_plugin_register_vcpu_mem_cb(struct qemu_plugin_insn *instruction, access_callback function,
                                       enum qemu_plugin_cb_flags flags, enum qemu_plugin_mem_rw kind,
                                       void *data) {
@@ -117,6 +147,10 @@ static void touch(uint64_t address, uint64_t place, bool store) {
 
 int main(int count, char **arguments) {
     tasks_points = count > 2 ? arguments[2] : NULL;
+#ifdef WITH_SCOREBOARDS
+    interface_start(4);
+    find_counters();
+#endif
     const char *problem = tasks_mode.start(count > 1 ? arguments[1] : "");
     if (problem) {
         puts(problem);

@@ -43,9 +43,10 @@ START = (f"x {AGENT:x} 1", f"x {ENTRY:x} 2", f"x {EXECVE:x} 2")
 Run = Callable[..., dict[str, int]]
 
 
-@pytest.fixture(scope="module")
-def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return compile_program(tmp_path_factory.mktemp("tasks"), "tasks_driver", "tasks", "instruction", "blocks")
+@pytest.fixture(scope="module", params=["", "WITH_SCOREBOARDS"], ids=["QEMU 7.2", "QEMU 10.0"])
+def program(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    parts = ("tasks", "instruction", "blocks", "interface")
+    return compile_program(tmp_path_factory.mktemp("tasks"), "tasks_driver", *parts, define=request.param)
 
 
 @pytest.fixture

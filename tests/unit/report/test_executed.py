@@ -12,7 +12,7 @@ import pytest
 from tests.unit import builders
 
 from swapstone.core.model import VIRTUAL_CLOCK, FactorLevels, OwnProgram
-from swapstone.core.model.executed_counts import COUNT_FACTS
+from swapstone.core.model.executed_counts import COUNT_FACTS, COUNT_METRICS
 from swapstone.core.record import Manifest, RecordWriter
 from swapstone.core.session.record_handle import Record
 
@@ -128,3 +128,6 @@ def test_the_reason_without_counts_is_stated(tmp_path: Path) -> None:
     text = " ".join(made.report("text").split())
     assert "Instructions and system calls are not counted: no plugins." in text
     assert "2 runs without counts: a program of 32 bits ran." in text
+    shown = " ".join(made.report("text", every=True).split())
+    names = ", ".join(metric.name for metric in COUNT_METRICS)
+    assert f"Unavailable, because no plugins: {names}." in shown

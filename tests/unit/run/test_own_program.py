@@ -12,10 +12,10 @@ import msgspec
 import pytest
 
 import swapstone.core.factors
-from swapstone.core.factors import Evidence, Level, ProgramFacts, Recipe, Stage
+from swapstone.core.factors import Evidence, Level, ProgramFacts, Recipe, Stage, read_facts
 from swapstone.core.model import Experiment, FactorLevels, OwnProgram, Status, UnavailableError, UserError, Variant
 from swapstone.core.plan import variants
-from swapstone.core.run.own_program import UserProgram, with_equal_environments
+from swapstone.core.run.own_program import UserProgram, new_artifact, taken, with_equal_environments
 from swapstone.core.run.prepare import check_levels, manifest_of, prepare
 from swapstone.core.run.subject import BuildContext
 from swapstone.core.run.subject_kinds import subject_of
@@ -355,3 +355,14 @@ def test_the_first_lines_are_few_and_short() -> None:
     assert len(shown.splitlines()) == 13 and max(map(len, shown.splitlines())) <= 200
     assert shown.endswith("and 88 more lines, kept in the record")
     assert first_lines(b"") == "(it printed nothing)"
+
+
+def test_a_loader_that_is_given_a_program_has_no_size_of_it() -> None:
+    def sizes(*arguments: str) -> tuple[tuple[str, int], ...]:
+        own = OwnProgram(name="p", arguments=arguments, directory="/")
+        return taken(own, new_artifact("own", "p", Variant(levels=()))).sizes
+
+    facts = read_facts(Path("/bin/ls"))
+    assert facts is not None and facts.interp is not None
+    assert sizes("/bin/ls")
+    assert sizes(facts.interp, "/bin/ls") == ()

@@ -11,15 +11,15 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from tools.small_elf import AARCH64, small_elf
+from tools.small_elf import AARCH64, X86_64, small_elf
 
 from swapstone.core.factors import read_facts
 from swapstone.core.model import OwnProgram, UserError
 from swapstone.core.model.cpio import file, folder, link
 from swapstone.core.targets.carried_files import CarriedFiles, room_bytes
-from swapstone.parts.build.artifacts.program_closure import Closure, decode_cache
+from swapstone.parts.build.artifacts.program_closure import CachedObject, Closure, decode_cache
 from swapstone.parts.build.subjects import own_program_carried
-from swapstone.parts.build.subjects.own_program_carried import carried_files, uncarried_arguments
+from swapstone.parts.build.subjects.own_program_carried import carried_files, uncarried_files
 from swapstone.parts.vm.artifacts.root_file_systems import RootFileSystem
 from swapstone.parts.vm.machine.guest import find, placed, resolve
 from swapstone.parts.vm.subjects import own_program_root
@@ -71,10 +71,8 @@ def test_a_folder_is_taken_whole_with_links_that_stay_inside(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda path: path.symlink_to("/etc/hostname"), "leads out of .*/data, to /etc/hostname"),
-        (lambda path: path.symlink_to("/dev/null"), "leads out of .*/data, to /dev/null"),
-        (lambda path: path.symlink_to("../prog"), "leads out of .*/data, to .*/prog"),
-        (lambda path: path.symlink_to("none"), "leads to .*/none, which is not there"),
+        (lambda path: path.symlink_to("/etc/hostname"), "data/x leads out of the folder, to /etc/hostname"),
+        (lambda path: path.symlink_to("/dev/null"), "data/x leads out of the folder, to /dev/null"),
         (os.mkfifo, "x is no regular file"),
         (lambda path: static(path, mode=0o4755), "x has a set-user-ID or set-group-ID bit"),
         (lambda path: static(path, mode=0o2755), "x has a set-user-ID or set-group-ID bit"),
@@ -174,13 +172,15 @@ def test_a_program_of_another_architecture_needs_a_machine_of_it(tmp_path: Path)
 
 def test_a_program_larger_than_the_machine_is_refused_and_the_hint_is_enough(tmp_path: Path) -> None:
     program = static(tmp_path / "prog")
-    with (tmp_path / "large").open("wb") as handle:
-        handle.truncate(30 << 20)
+    (tmp_path / "more").mkdir()
+    for name in ("large", "more/other"):
+        with (tmp_path / name).open("wb") as handle:
+            handle.truncate(30 << 20)
+    (tmp_path / "more" / "link").symlink_to("other")
     with pytest.raises(UserError, match=r"larger than 10 MiB .* with 128 MiB of memory") as caught:
-        carried(program, files=("large",), memory_bytes=128 << 20)
-    suggested = re.search(r"--memory ([0-9]+)M", caught.value.hint)
-    assert suggested is not None
-    assert carried(program, files=("large",), memory_bytes=int(suggested[1]) << 20).size_bytes() > 30 << 20
+        carried(program, files=("large", "more"), memory_bytes=128 << 20)
+    assert caught.value.hint == "Give the machine more: --memory 384M"
+    assert carried(program, files=("large", "more"), memory_bytes=384 << 20).size_bytes() > 60 << 20
 
 
 def test_a_program_larger_than_any_machine_receives_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -221,13 +221,103 @@ def test_a_script_without_an_interpreter_is_refused_with_the_way_out(
     assert "rootfs=" in caught.value.hint
 
 
-def test_arguments_that_name_files_are_noticed(tmp_path: Path) -> None:
+def test_files_and_shared_objects_that_an_error_message_names_are_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     program = static(tmp_path / "prog")
-    for name in ("given", "forgotten"):
-        (tmp_path / name).write_text("x")
-    own = OwnProgram(name="p", arguments=("prog", "-v", "given", "forgotten", "a\0b", ""), files=("given",))
+    (tmp_path / "lib.cfg").write_text("x")
+    known = CachedObject(name="libx.so.1", path=str(tmp_path / "lib.cfg"), flags=0)
+    monkeypatch.setattr(own_program_carried, "read_cache", lambda: {"libx.so.1": (known,)})
+    own = OwnProgram(name="p", arguments=("prog",))
     found = carried_files(own, str(program), str(tmp_path), HERE)
-    assert uncarried_arguments(own, str(tmp_path), found) == ("forgotten",)
+    for message in (
+        f"Error: could not open `{tmp_path}/lib.cfg'",
+        "prog: error while loading shared libraries: libx.so.1: cannot open shared object file: No such file",
+        f"Error loading shared library libx.so.1: No such file (needed by {program})",
+    ):
+        assert uncarried_files(found, message.encode()) == (str(tmp_path / "lib.cfg"),)
+    for message in (f"{program}: /proc/version, {tmp_path}, {tmp_path}/none", "liby.so", "x" * 5000):
+        assert uncarried_files(found, message.encode()) == ()
+    assert uncarried_files(found, b"\xff" + os.fsencode(tmp_path / "lib.cfg") + b"\xff")
+
+
+def of_command(folder_: Path, program: str, *arguments: str, **own: object) -> set[str]:
+    described = OwnProgram(name="p", arguments=(program, *arguments), directory=str(folder_), **own)  # type: ignore[arg-type] # its fields
+    found = carried_files(described, program, str(folder_), HERE)
+    return {*found.files, *found.aliases}
+
+
+def test_files_that_arguments_name_come_with_a_program(tmp_path: Path) -> None:
+    program = static(tmp_path / "prog")
+    (tmp_path / "data" / "sub").mkdir(parents=True)
+    for name in ("given", "other", "data/sub/one"):
+        (tmp_path / name).write_text("x")
+    found = of_command(tmp_path, str(program), "-v", "given", "none", "a\0b", "", "data", ".", "/proc/version", "/usr")
+    assert found == {str(program), str(tmp_path / "given"), str(tmp_path / "data/sub/one")}
+
+
+def test_a_shell_script_brings_its_shell_and_the_commands_that_it_names(tmp_path: Path) -> None:
+    (tmp_path / "helper").write_text("#!/bin/sh\nif true; then LC_ALL=C sort x | uniq -c; fi\n")
+    (tmp_path / "helper").chmod(0o755)
+    script = tmp_path / "run"
+    script.write_text("#!/bin/sh\n# tac nothing\necho cut > x; n=$(wc -l < x) && exec ./helper\n")
+    script.chmod(0o755)
+    names = {Path(path).name for path in of_command(tmp_path, str(script))}
+    assert {"run", "helper", "sh", "wc", "sort", "uniq"} <= names
+    assert names.isdisjoint({"tac", "cut"})
+    assert {"head", "ls", "sh"} <= {Path(path).name for path in of_command(tmp_path, "/bin/sh", "-c", "ls | head -1")}
+
+
+def interpreter(top: Path, name: str, libraries: dict[str, str]) -> Path:
+    """Make a folder with an interpreter, a static program that is never executed, and its libraries."""
+    (top / "bin").mkdir(parents=True)
+    for path, content in libraries.items():
+        (top / path).parent.mkdir(parents=True, exist_ok=True)
+        (top / path).write_text(content)
+    return static(top / "bin" / name)
+
+
+def test_an_interpreter_brings_its_libraries_and_a_script_what_it_imports(tmp_path: Path) -> None:
+    site = "lib/python3.11/site-packages"
+    python = interpreter(
+        tmp_path / "py",
+        "python3.11",
+        {
+            "lib/python3.11/os.py": "",
+            "lib/python3.11/test/big.py": "",
+            f"{site}/one/__init__.py": "import two",
+            f"{site}/two.py": "",
+            f"{site}/three.py": "",
+            f"{site}/one-1.0.dist-info/METADATA": "",
+        },
+    )
+    work = tmp_path / "work"
+    (work / "near").mkdir(parents=True)
+    (work / "near" / "deep.py").write_text("")
+    (work / "far.py").write_text("")
+    (work / "x.py").write_text("import sys\ndef f():\n    from near import deep\nimport one\n")
+    names = {path.removeprefix(f"{tmp_path}/") for path in of_command(work, str(python), "-I", "x.py")}
+    assert {"py/lib/python3.11/os.py", f"py/{site}/one/__init__.py", f"py/{site}/two.py", "/bin/sh"} <= names
+    assert {"work/x.py", "work/near/deep.py", f"py/{site}/one-1.0.dist-info/METADATA"} <= names
+    given = of_command(work, str(python), "-c", "import sys, os; import io, far")
+    assert {f"{work}/far.py", f"{tmp_path}/py/lib/python3.11/os.py"} <= given
+    assert names.isdisjoint({"work/far.py", "py/lib/python3.11/test/big.py", f"py/{site}/three.py"})
+
+
+def test_a_script_of_node_brings_its_modules_and_those_that_they_need(tmp_path: Path) -> None:
+    node = interpreter(tmp_path / "nodejs", "node", {})
+    for path, content in {
+        "x.mjs": "import a from 'a'\nconst b = require(\"./b\")\nrequire('..')\n",
+        "b.js": "",
+        "node_modules/a/index.js": "require('@s/c/lib')",
+        "node_modules/@s/c/lib.js": "",
+        "node_modules/d/index.js": "",
+    }.items():
+        (tmp_path / "w" / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "w" / path).write_text(content)
+    names = {path.removeprefix(f"{tmp_path}/w/") for path in of_command(tmp_path / "w", str(node), "x.mjs")}
+    assert {"x.mjs", "b.js", "node_modules/a/index.js", "node_modules/@s/c/lib.js"} <= names
+    assert "node_modules/d/index.js" not in names
 
 
 IMAGE = {
@@ -276,8 +366,51 @@ def test_a_link_into_a_folder_with_a_longer_name_leads_out(tmp_path: Path) -> No
     (tmp_path / "data-of-others").mkdir()
     (tmp_path / "data-of-others" / "x").write_text("")
     (tmp_path / "data" / "link").symlink_to("../data-of-others/x")
-    with pytest.raises(UserError, match=r"leads out of .*/data, to .*/data-of-others/x"):
+    with pytest.raises(UserError, match=r"leads out of the folder, to .*/data-of-others/x"):
         carried(static(tmp_path / "prog"), files=("data",))
+
+
+def test_links_out_of_a_folder_need_the_names_of_their_targets(tmp_path: Path) -> None:
+    """The hint names all of them, and with it the same command works."""
+    program = static(tmp_path / "prog")
+    for name in ("data", "etc", "etc/more"):
+        (tmp_path / name).mkdir()
+    for name in ("one", "more/two"):
+        (tmp_path / "etc" / name).write_text(name)
+    for number, target in enumerate(("one", "more", "one")):
+        (tmp_path / "data" / str(number)).symlink_to(tmp_path / "etc" / target)
+    with pytest.raises(UserError, match=r"the link .*/data/0 leads out of the folder, to .*/etc/one,") as caught:
+        carried(program, files=("data",))
+    assert caught.value.hint == f"Add --files {tmp_path}/etc/one --files {tmp_path}/etc/more"
+    found = carried(program, files=("data", *caught.value.hint.removeprefix("Add --files ").split(" --files ")))
+    assert found.aliases == {
+        f"{tmp_path}/data/{at}": f"{tmp_path}/etc/{to}" for at, to in enumerate(("one", "more", "one"))
+    }
+    assert {f"{tmp_path}/etc/one", f"{tmp_path}/etc/more/two"} < found.files.keys()
+
+
+def test_a_link_without_a_target_stays_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "link").symlink_to("../none/src.zip")
+    found = carried(static(tmp_path / "prog"), files=("data",))
+    assert found.files[f"{tmp_path}/data/link"] == link("../none/src.zip")
+
+
+def test_objects_that_a_program_may_load_bring_what_they_need(tmp_path: Path) -> None:
+    """As a Java virtual machine or modules of an interpreter, which nothing but the program names; data that look like ELF stay data."""
+    program = Path(shutil.copy(os.path.realpath("/bin/ls"), tmp_path / "prog"))
+    machine = X86_64 if HERE == "x86_64" else AARCH64
+    for name in ("data", "other"):
+        (tmp_path / name).mkdir()
+    plugin = small_elf(machine=machine, needed=["libdep.so", "libnone.so"], runpath="$ORIGIN/../other")
+    (tmp_path / "data" / "plugin").write_bytes(plugin)
+    (tmp_path / "data" / "damaged").write_bytes(plugin[:70])
+    (tmp_path / "other" / "libdep.so").write_bytes(small_elf(machine=machine))
+    alone, found = carried(program), carried(program, files=("data",))
+    more = {f"{tmp_path}/data/plugin", f"{tmp_path}/data/damaged", f"{tmp_path}/other/libdep.so"}
+    assert found.files.keys() - alone.files.keys() == more
+    assert found.aliases == {**alone.aliases, f"{tmp_path}/data/../other/libdep.so": f"{tmp_path}/other/libdep.so"}
+    assert found.from_image == alone.from_image == ()
 
 
 def test_files_of_two_programs_are_joined_with_all_that_they_need() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from swapstone.core.model import CommandLine, UserError
-from swapstone.core.session.command_lines import command_lines, shell_character, split_arguments
+from swapstone.core.session.command_lines import command_lines, executable, shell_character, split_arguments
 from swapstone.core.session.command_text import shown_command
 
 HERE = Path("/project")
@@ -167,3 +167,31 @@ def test_quotes_that_do_not_match_are_an_error() -> None:
 )
 def test_a_command_is_shown_as_one_argument(words: list[str], shown: str) -> None:
     assert shown_command(words) == shown
+
+
+def test_a_shim_of_pyenv_is_followed_to_the_version_that_it_would_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root, work = tmp_path / ".pyenv", tmp_path / "work" / "deep"
+    work.mkdir(parents=True)
+    monkeypatch.delenv("PYENV_VERSION", raising=False)
+    monkeypatch.chdir(work)
+    for path in ("shims", "versions/3.11.7/bin", "versions/3.12.1/bin", "versions/3.9/bin"):
+        (root / path).mkdir(parents=True)
+        (root / path / "python9").write_text("#!/bin/sh\n")
+        (root / path / "python9").chmod(0o755)
+    monkeypatch.setenv("PATH", str(root / "shims"))
+
+    def found() -> str:
+        return executable("python9", work).removeprefix(f"{root}/")
+
+    assert found() == "shims/python9"  # the version is not known
+    (root / "version").write_text("3.11.7\n3.9\n")
+    assert found() == "versions/3.11.7/bin/python9"
+    (work.parent / ".python-version").write_text("3.12.1\n")
+    assert found() == "versions/3.12.1/bin/python9"
+    monkeypatch.setenv("PYENV_VERSION", "3.9:3.11.7")
+    assert found() == "versions/3.9/bin/python9"
+    for none in ("system", "..", "../versions/3.9", "3.99"):
+        monkeypatch.setenv("PYENV_VERSION", none)
+        assert found() == "shims/python9"

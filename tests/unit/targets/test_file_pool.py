@@ -20,6 +20,7 @@ from swapstone.core.targets.carried_files import CarriedFiles
 from swapstone.core.targets.target import DEFAULT_MACHINE
 from swapstone.core.wire import TrialRequest
 from swapstone.core.wire.agent_request import LoadGeneratorRequest
+from swapstone.parts.vm.machine import vm_target
 from swapstone.parts.vm.machine.emulator import EmulatedMachine
 from swapstone.parts.vm.machine.file_pool import FOLDER, POOLS, encode_pool, pool_files
 from swapstone.parts.vm.machine.run_cache import NamedRun
@@ -109,7 +110,7 @@ def test_only_files_that_stay_empty_keep_the_pages_of_the_pool() -> None:
 
 
 def test_the_image_lists_the_sizes_that_the_host_uses() -> None:
-    for pool, most in zip(POOLS, (20, 256), strict=True):
+    for pool, most in zip(POOLS, (20, 400), strict=True):
         entries, root_bytes, *listed = map(int, pool_files(pool, 100 << 20)[f"{FOLDER}/sizes"].content.splitlines())
         assert tuple(listed) == pool.sizes == tuple(sorted(pool.sizes))
         assert entries == pool.entries and entries % 8 == 0
@@ -206,7 +207,7 @@ def test_every_program_has_the_smallest_pool_that_holds_the_largest(bench: Bench
             target.put_files(CarriedFiles({f"/home/p{size}": file(bytes(size))}))
             runs.append(run_of(target, "/home/p1"))
         with pytest.raises(UserError, match="A machine can't receive these 1 files") as caught:
-            target.put_files(CarriedFiles({"/home/large": file(bytes(129 << 20))}))
+            target.put_files(CarriedFiles({"/home/large": file(bytes(161 << 20))}))
         assert "--memory" in caught.value.hint
     usual = EmulatedMachine().memory_bytes
     assert [run.setup.machine.memory_bytes - usual for run in runs] == [sum(pool.sizes) for pool in POOLS]
@@ -240,6 +241,17 @@ def test_an_archive_that_does_not_fit_into_the_machine_is_refused(bench: Bench) 
     with bench.target() as target, pytest.raises(UserError, match=r"larger than 53 MiB.* 256 MiB of memory") as caught:
         target.put_files(CarriedFiles({"/home/p": file(bytes(54 << 20))}))
     assert caught.value.hint == "Give the machine more: --memory 384M"
+
+
+def test_files_that_no_pool_has_room_for_are_refused(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(vm_target, "POOLS", (POOL,))
+    large = {f"/home/{number}": file(bytes((5 << 20) + number)) for number in range(2)}
+    with bench.target() as target, pytest.raises(UserError) as caught:
+        target.put_files(CarriedFiles(large))
+    assert caught.value.message == (
+        "A machine can't receive these 2 files: it has room for 17, the largest of 8, 4, 2, 2, 1, 1, 0.25 MiB."
+    )
+    assert caught.value.hint == "Give it the memory to boot with them: --memory 128M"
 
 
 def test_a_root_is_in_every_machine_and_its_trials_receive_all_files(bench: Bench, tmp_path: Path) -> None:

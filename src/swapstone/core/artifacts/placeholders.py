@@ -25,6 +25,7 @@ KNOWN: dict[str, str] = {
     "cmake_toolchain": "path of a toolchain file for CMake",
     "meson_cross": "path of a cross file for Meson",
     "rust_target": "the target triple of cargo and rustc",
+    "host": "the triple for --host of a configure script",
     "jobs": "number of processors for the build",
 }
 """The placeholders and their meanings."""

@@ -241,6 +241,7 @@ class Factor(Protocol):
     - ``limits_memory``: whether a board that sets its levels limits the memory of a trial, too.
     - ``shown_by_loader``: whether the evidence of a program without a loader is its file alone.
     - ``elsewhere``: a hint for a target on which the factor can't act.
+    - ``of_built``: a hint for a program that is not built here, on which a factor that acts when programs are built can't act.
     """
 
     name: str
@@ -273,7 +274,7 @@ class Factor(Protocol):
 OPTIONAL = frozenset(
     {
         *("observes", "forms", "unseen", "reboots", "machine", "is_root", "default_architecture"),
-        *("tools_are_of_this_machine", "limits_memory", "shown_by_loader", "elsewhere"),
+        *("tools_are_of_this_machine", "limits_memory", "shown_by_loader", "elsewhere", "of_built"),
     }
 )
 """The optional attributes of a `Factor`."""

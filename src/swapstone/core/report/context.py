@@ -12,6 +12,10 @@ from swapstone.core.model import Experiment, FrozenStruct, Metric, WorkSpec
 Found = TypeVar("Found")
 
 
+ABSENT = "absent"
+"""The piece of a part with reasons by metric: why no run of the record has a value."""
+
+
 class PartContext(FrozenStruct, frozen=True, kw_only=True):
     """What a part adds to the context of a record's report: its objects of the kind ``context`` return one.
 

@@ -78,10 +78,15 @@ def new_artifact(suite: str, workload: str, variant: Variant, layout: int = 0) -
     )
 
 
+_LOADER = re.compile(r"ld(64)?-.*\.so(\.\d+)*|libc\.so")
+"""A dynamic loader that is given a program: its own size is not the program's."""
+
+
 def taken(own: OwnProgram, artifact: Artifact) -> Artifact:
     """Return the artifact of a program that is not built here."""
     path = own.arguments[0]
-    digest, sizes = sha256_of(Path(path)), stripped_sizes(Path(path).resolve())
+    digest = sha256_of(Path(path))
+    sizes = () if _LOADER.fullmatch(Path(path).resolve().name) else stripped_sizes(Path(path).resolve())
     return msgspec.structs.replace(artifact, path=path, sha256=digest, sizes=sizes)
 
 

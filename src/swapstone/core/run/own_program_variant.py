@@ -191,11 +191,14 @@ def check_built(own: OwnProgram, every: Sequence[OwnProgram], experiment: Experi
             "--layouts links a program anew, and yours is not built here.", f"Let it be built: {_BUILD_EXAMPLE}"
         )
     for choice in experiment.applied_factors:
-        if find_factor(choice.factor).stage in {Stage.COMPILE, Stage.LINK}:
+        factor = find_factor(choice.factor)
+        if factor.stage in {Stage.COMPILE, Stage.LINK}:
             raise UserError(
                 f"The factor {choice.factor} acts when a program is built, and yours is not built here.",
                 f"Let it be built: {_BUILD_EXAMPLE}. "
-                "Factors whose stage is launch (swapstone list factors) work on built programs.",
+                + getattr(
+                    factor, "of_built", "Factors whose stage is launch (swapstone list factors) work on built programs."
+                ),
             )
     for path in dict.fromkeys(each.arguments[0] for each in every):
         _check_program(path)

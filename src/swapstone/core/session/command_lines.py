@@ -23,6 +23,10 @@ SHELL_HINT = (
     "--shell runs each command by /bin/sh -c; the shell is then measured and observed too. "
     "A character that is meant literally is quoted inside the command: \"grep 'a*' FILE\"."
 )
+_SHIMMED = {"pyenv": "python", "rbenv": "ruby", "nodenv": "node"}
+"""Programs that manage versions of an interpreter by scripts in its place, and how the file with a folder's version begins."""
+
+_MOST_VERSION_CHARACTERS = 200
 LONGEST_LABEL = 32
 LONGEST_NAME = 60
 
@@ -176,8 +180,28 @@ def executable(program: str, folder: Path) -> str:
             return program
         found = found_program(program)
         if found:
-            return os.path.normpath(Path.cwd() / found)
+            return behind_shim(os.path.normpath(Path.cwd() / found))
     return os.path.normpath(folder / program)
+
+
+def behind_shim(path: str) -> str:
+    """Return the program that a shim of pyenv, rbenv or nodenv starts: ROOT/versions/VERSION/bin/NAME for ROOT/shims/NAME.
+
+    The version is that of PYENV_VERSION, of .python-version in the working folder or above it, or of ROOT/version, and so on. A shim
+    of which it is not known stays.
+    """
+    shim = Path(path)
+    root = shim.parent.parent
+    tool = root.name.removeprefix(".")
+    if shim.parent.name != "shims" or tool not in _SHIMMED:
+        return path
+    here = Path.cwd()
+    files = [folder / f".{_SHIMMED[tool]}-version" for folder in (here, *here.parents)] + [root / "version"]
+    texts = [os.environ.get(f"{tool.upper()}_VERSION", "")]
+    texts += [file.read_text(errors="replace")[:_MOST_VERSION_CHARACTERS] for file in files if file.is_file()]
+    version = next((re.split(r"[\s:]", text.strip())[0] for text in texts if text.strip()), "")
+    found = root / "versions" / version / "bin" / shim.name
+    return str(found) if re.fullmatch(r"\w[\w.+-]*", version) and os.access(found, os.X_OK) else path
 
 
 def _checked_words(text: str) -> list[str]:

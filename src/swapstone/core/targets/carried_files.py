@@ -15,7 +15,7 @@ from swapstone.core.model.safe_text import safe
 SYSTEM_BYTES = 96 << 20
 """What a machine needs beside the files: its kernel, the image, and room for the program to run."""
 
-MOST_RECEIVED_BYTES = 256 << 20
+MOST_RECEIVED_BYTES = 400 << 20
 """What a machine can receive after it was saved: the largest pool of its files."""
 
 _MOUNTED = frozenset({"proc", "sys", "dev", "scratch"})

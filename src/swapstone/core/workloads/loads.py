@@ -8,7 +8,6 @@ import msgspec
 from swapstone.core.model import IDLE, Load, LoadIndicator, MachineNeeds, find_named
 from swapstone.core.model.load import OTHERS_CPU_SECONDS
 
-_SHARED_MEMORY = "mkdir -p /dev/shm"  # C libraries create shared memory there; programs fail without it
 _STRESS = "exec stress-ng --quiet --temp-path"
 _DISK = "/sys/kernel/config/nullb/loaddisk"  # a disk made through configfs is named like its folder
 _MAKE_DISK = (
@@ -28,7 +27,7 @@ LOADS: tuple[Load, ...] = (
         description="four processes that compute",
         beside=(f"{_STRESS} /tmp --cpu 4 --cpu-method all",),
         settle_ms=300,
-        machine=MachineNeeds(parts=("stress-ng",), prepare=(_SHARED_MEMORY,)),
+        machine=MachineNeeds(parts=("stress-ng",)),
         indicators=(_PRESSED,),
     ),
     Load(
@@ -36,7 +35,7 @@ LOADS: tuple[Load, ...] = (
         description="two processes that map, fill and check memory, one that copies it, and memtester",
         beside=(f"{_STRESS} /tmp --vm 2 --vm-bytes 24M --memcpy 1", "exec memtester 8M"),
         settle_ms=300,
-        machine=MachineNeeds(parts=("stress-ng", "memtester"), prepare=(_SHARED_MEMORY,)),
+        machine=MachineNeeds(parts=("stress-ng", "memtester")),
         indicators=(
             _PRESSED,
             # 9100 are mapped when all is filled, of them 2048 by memtester and 3072 by each of stress-ng's two processes, which unmap
@@ -60,7 +59,7 @@ LOADS: tuple[Load, ...] = (
         machine=MachineNeeds(
             parts=("stress-ng", "mke2fs"),
             modules=("configfs", "null_blk", "ext4"),
-            prepare=(_SHARED_MEMORY, *_MAKE_DISK),
+            prepare=_MAKE_DISK,
         ),
         indicators=(
             LoadIndicator(what="sectors written", file="/proc/diskstats", line="loaddisk", field=6, least=5000),
@@ -71,7 +70,7 @@ LOADS: tuple[Load, ...] = (
         description="two streams of TCP over the loopback device",
         beside=("exec iperf3 -s -B 127.0.0.1", "sleep 0.1; exec iperf3 -c 127.0.0.1 -P 2 -t 86400 -i 0"),
         settle_ms=300,
-        machine=MachineNeeds(parts=("iperf3",), prepare=(_SHARED_MEMORY, "ip link set lo up")),
+        machine=MachineNeeds(parts=("iperf3",)),
         indicators=(
             LoadIndicator(what="bytes through lo", file="/proc/net/dev", line="lo", field=0, least=10_000_000),
         ),
@@ -81,7 +80,7 @@ LOADS: tuple[Load, ...] = (
         description="one thread of the highest priority that wakes each 100 us",
         beside=("exec cyclictest -m -h 100 -q -i 100 -t 1 -p 99",),
         settle_ms=100,
-        machine=MachineNeeds(parts=("cyclictest",), prepare=(_SHARED_MEMORY,)),
+        machine=MachineNeeds(parts=("cyclictest",)),
         indicators=(
             # It wakes 10000 times a second. Each wake-up is a switch to it and one back. If another task was running, the agent counts
             # the switch back as that task's own. A trial that sleeps as often itself has as many switches without this load, so the

@@ -129,7 +129,6 @@ def _server(own: OwnProgram, name: str, parameters: Parameters, generator: LoadG
         waits=True,
         timeout_ms=own.timeout_ms,
         machine=_machine(own),
-        parts=("busybox",),  # has the ip that configures the loopback device of a virtual machine
         load_generator=generator,
     )
 

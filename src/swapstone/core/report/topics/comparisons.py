@@ -27,7 +27,7 @@ from swapstone.core.report import formatting
 from swapstone.core.report.answer import figures, tails
 from swapstone.core.report.answer.figures import values
 from swapstone.core.report.answer.means import name_of
-from swapstone.core.report.context import ReportContext
+from swapstone.core.report.context import ABSENT, ReportContext
 from swapstone.core.report.document import (
     Block,
     Cell,
@@ -88,6 +88,7 @@ def _blocks(context: ReportContext, group: ComparisonGroup) -> Iterator[Block]:
     full = selection.every or bool(selection.metrics)
     first = next((title for title, rows in group.others if title and rows), "")
     absent: dict[str, list[str]] = {}
+    reasons: dict[str, str] = context.piece(ABSENT, dict) or {}
     for title, rows in (("", group.rows), *group.others):
         if title and rows and not full:
             yield _grid(group, title, rows, first=title == first)
@@ -95,7 +96,7 @@ def _blocks(context: ReportContext, group: ComparisonGroup) -> Iterator[Block]:
         for metric, of in by_metric(rows):
             name, plot = sentences.metric_name(metric.name), tuple(_plot(context, group, metric, of))
             if title and not selection.metrics and (reason := _absent(of)):
-                absent.setdefault(reason, []).append(name)
+                absent.setdefault(reasons.get(metric.name, reason), []).append(name)
             elif not full and rows is not group.rows:
                 note = formatting.count(len(of), "workload")
                 yield Fold(summary=f"Also: {name}", note=note, blocks=plot, brief=False)

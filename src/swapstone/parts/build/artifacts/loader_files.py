@@ -23,6 +23,7 @@ _MOST_TEXT_BYTES = 4096
 """PATH_MAX of Linux: no path that a loader could open is longer."""
 
 _NEEDED, _STRTAB, _SONAME, _RPATH, _RUNPATH = 1, 5, 14, 15, 29  # DT_ values of elf(5)
+_RELR = 36  # DT_RELR of the generic ABI
 _TEXTS = frozenset({_NEEDED, _SONAME, _RPATH, _RUNPATH})
 
 
@@ -37,6 +38,7 @@ class DynamicEntries(FrozenStruct, frozen=True, kw_only=True):
         soname: its DT_SONAME, or empty.
         rpath, runpath: its search paths, with their placeholders, or empty.
         dynamic: whether it has a PT_DYNAMIC.
+        relr: whether it has relative relocations in the packed form of DT_RELR, which older loaders do not apply.
     """
 
     machine: str
@@ -47,6 +49,7 @@ class DynamicEntries(FrozenStruct, frozen=True, kw_only=True):
     rpath: str = ""
     runpath: str = ""
     dynamic: bool = False
+    relr: bool = False
 
     def names(self) -> tuple[str, ...]:
         """Return the sonames of all needed objects; the loader is one of them."""
@@ -72,6 +75,7 @@ def read_entries(content: bytes) -> DynamicEntries | None:
         loader = next((_text(content, at["p_offset"]) for kind, at in segments if kind == "PT_INTERP"), "")
         dynamic = next((at for kind, at in segments if kind == "PT_DYNAMIC"), None)
         found: dict[int, list[str]] = {tag: [] for tag in _TEXTS}
+        pairs: list[tuple[int, int]] = []
         if dynamic is not None:
             pairs = list(_pairs(elf, content[dynamic["p_offset"] : dynamic["p_offset"] + dynamic["p_filesz"]]))
             loads = [at for kind, at in segments if kind == "PT_LOAD"]
@@ -90,6 +94,7 @@ def read_entries(content: bytes) -> DynamicEntries | None:
             rpath="".join(found[_RPATH][:1]),
             runpath="".join(found[_RUNPATH][:1]),
             dynamic=dynamic is not None,
+            relr=any(tag == _RELR for tag, _ in pairs),
         )
     return None
 

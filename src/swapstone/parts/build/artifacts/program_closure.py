@@ -176,7 +176,13 @@ def _real(path: str) -> str:
 
 
 def resolve_closure(
-    program: str, tree: FileTree, *, library_path: str = "", preload: Sequence[str] = (), folder: str = "/"
+    program: str,
+    tree: FileTree,
+    *,
+    library_path: str = "",
+    preload: Sequence[str] = (),
+    loadable: Sequence[str] = (),
+    folder: str = "/",
 ) -> Closure:
     """Return what a program needs, itself included.
 
@@ -185,13 +191,15 @@ def resolve_closure(
         tree: where to search.
         library_path: value of LD_LIBRARY_PATH.
         preload: absolute paths of objects that are preloaded.
+        loadable: absolute paths of objects that it may load with dlopen(3). What they need is in the closure, but never missing: whether
+            they are loaded is not known.
         folder: from which relative paths start.
 
     Raises:
         UserError: a file is damaged or can't be read, or there are too many.
     """
     search = _Search(tree, [part for part in re.split("[:;]", library_path) if part], folder)
-    search.start(program, preload)
+    search.start(program, preload, loadable)
     return search.closure()
 
 
@@ -211,7 +219,7 @@ class _Search:
     def closure(self) -> Closure:
         return Closure(self._files, tuple(self._cached), tuple(self._missing.items()), self._musl_path)
 
-    def start(self, program: str, preload: Sequence[str]) -> None:
+    def start(self, program: str, preload: Sequence[str], loadable: Sequence[str]) -> None:
         entries = self._read(program)
         if entries is None or not entries.machine:
             raise UserError(f"{safe(program)} is no ELF file.")
@@ -235,16 +243,24 @@ class _Search:
                 continue
             self._add(path)
             waiting.append(_Loaded(path, self._entries[self._files[path]], main))
-        for loaded in waiting:  # grows in the loop: breadth first, as a loader does
+        self._load(waiting, loader)
+        missing = dict(self._missing)
+        real = {path: self._tree.real(path) for path in loadable if self._matches(path, entries)}
+        self._load([_Loaded(path, self._entries[file], main) for path, file in real.items()], loader)
+        if "libc.so.6" in self._names:
+            self._needed(_GLIBC_CANCELS_WITH, main, loader)
+        self._missing = missing
+
+    def _load(self, waiting: list[_Loaded], loader: str) -> None:
+        """Find what objects need, breadth first, as a loader does."""
+        for loaded in waiting:  # grows in the loop
             for name in loaded.entries.needed:
                 found = self._needed(name, loaded, loader)
                 if found is not None:
                     waiting.append(found)
                 if len(self._files) > MOST_OBJECTS:
+                    program = list(loaded.chain())[-1].path
                     raise UserError(f"{safe(program)} needs more than {MOST_OBJECTS} shared objects.")
-        if "libc.so.6" in self._names:
-            self._needed(_GLIBC_CANCELS_WITH, main, loader)
-            self._missing.pop(_GLIBC_CANCELS_WITH, None)
 
     def _needed(self, name: str, parent: _Loaded, loader: str) -> _Loaded | None:
         """Find a needed object that is not loaded yet."""
@@ -342,3 +358,28 @@ class _Search:
 def is_musl(loader: str) -> bool:
     """Return whether a loader is musl's, by its name."""
     return PurePosixPath(loader).name.startswith("ld-musl-")
+
+
+_MUSL_VERSION = re.compile(rb"\0(1\.(\d+)\.(\d+))\0")
+_MUSL_WITH_RELR = (2, 4)
+"""musl 1.2.4 applies DT_RELR (its WHATSNEW)."""
+
+
+def needs_newer_musl(program: str) -> str:
+    """Return a sentence if musl's loader of this machine is too old for a program or one of its objects; empty if it is not, or unknown.
+
+    Raises:
+        UserError: as `resolve_closure`.
+    """
+    content = Path(program).read_bytes()
+    loader = read_dependencies(program, content).loader
+    version = _MUSL_VERSION.search(Path(loader).read_bytes()) if is_musl(loader) and Path(loader).is_file() else None
+    if version is None or (int(version[2]), int(version[3])) >= _MUSL_WITH_RELR:
+        return ""
+    files = resolve_closure(program, host_tree(lambda path: Path(path).read_bytes())).files
+    packed = next((path for path in files if read_dependencies(path, Path(path).read_bytes()).relr), "")
+    return (
+        f"{safe(packed)} needs musl 1.2.4 or newer (it has DT_RELR), and {loader} is musl {version[1].decode()}"
+        if packed
+        else ""
+    )

@@ -74,9 +74,18 @@ class BuildTools(FrozenStruct, frozen=True, kw_only=True):
     @property
     def rust_target(self) -> str:
         """Return the target triple by which rustc and cargo name the machine and the C library."""
-        suffix = {"arm": "eabihf", "armv7l": "eabihf"}.get(self.machine, "")
-        name = {"armv7l": "armv7", "i686": "i686", "riscv64": "riscv64gc"}.get(self.machine, self.machine)
-        return f"{name}-unknown-linux-{'musl' if self.libc == 'musl' else 'gnu'}{suffix}"
+        name = {"armv7l": "armv7", "riscv64": "riscv64gc"}.get(self.machine, self.machine)
+        return f"{name}-unknown-linux-{self._system}"
+
+    @property
+    def host(self) -> str:
+        """Return the triple by which configure scripts name the machine and the C library."""
+        return f"{'arm' if self.machine == 'armv7l' else self.machine}-linux-{self._system}"
+
+    @property
+    def _system(self) -> str:
+        suffix = "eabihf" if self.machine in {"arm", "armv7l"} else ""
+        return f"{'musl' if self.libc == 'musl' else 'gnu'}{suffix}"
 
 
 def build_tools(recipe: Recipe, cxx: tuple[str, ...] = ()) -> BuildTools:
@@ -120,7 +129,7 @@ def placeholder_values(tools: BuildTools) -> dict[str, str]:
     words = {name: shlex.join(words) for name, words in tools.words.items()}
     folder = _files(tools)
     files = {"cmake_toolchain": str(folder / CMAKE_FILE), "meson_cross": str(folder / MESON_FILE)}
-    return {**words, **files, "rust_target": tools.rust_target, "jobs": str(os.cpu_count() or 1)}
+    return {**words, **files, "rust_target": tools.rust_target, "host": tools.host, "jobs": str(os.cpu_count() or 1)}
 
 
 def tool_variables(tools: BuildTools) -> dict[str, str]:

@@ -173,6 +173,11 @@ class Libc:
     unseen = (
         "The C library of a stripped static program may not be recognizable: build it without -s, and don't strip it."
     )
+    of_built = (
+        "A script or a built program has the C library of its system. Compare two systems: "
+        "rootfs=docker:debian:bookworm-slim,docker:alpine:3.20, with two images that have the program, "
+        "or image=glibc,musl --target vm, for scripts of sh and lua."
+    )
     levels: tuple[Level, ...] = (
         Level(name="glibc", description="the GNU C library", needs=("cc",)),
         Level(

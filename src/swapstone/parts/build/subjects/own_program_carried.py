@@ -6,15 +6,18 @@ Each file is read once, as a regular file, and its bytes go into the machine's i
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
+import shlex
+import shutil
 import stat
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from swapstone.core.factors.factor import SOURCE_RECIPE
 from swapstone.core.model import OwnProgram, UserError, refuse
-from swapstone.core.model.cpio import Entry, file
+from swapstone.core.model.cpio import Entry, file, link
 from swapstone.core.model.safe_text import safe
 from swapstone.core.targets.carried_files import CarriedFiles, check_place, check_room, room_bytes
 from swapstone.parts.build.artifacts.loader_files import read_dependencies
@@ -24,14 +27,21 @@ from swapstone.parts.build.artifacts.program_closure import (
     Closure,
     encode_cache,
     host_tree,
+    read_cache,
     resolve_closure,
 )
+from swapstone.parts.build.subjects.script_files import commands_of, is_shell, library_files, text_of
 
 MOST_FILES = 20_000
 MOST_INTERPRETERS = 4
 """Limit of the kernel for scripts that run scripts (fs/exec.c, BINPRM_BUF_SIZE of 256 bytes for the line)."""
 
 _LINE_BYTES = 256
+_MOST_COMMANDS = 200
+_SHELL = "/bin/sh"
+_PACKAGES = "/usr/"
+"""Where packages of a distribution install links, such as that of python3.11 to a file in /etc."""
+
 _ROOTFS = "Give it a root file system with all that it needs: --hold rootfs=DIR"
 _MACHINES = {
     "x86_64": ("EM_X86_64", 64),
@@ -68,8 +78,11 @@ def carried_files(
     found = _Files(own.memory_bytes, folder)
     variables = {**dict(SOURCE_RECIPE.environment), **dict(environment)}
     binary = found.add_program(program, variables.get("PATH", ""))
+    found.add_named(own.stdin, (*own.files, *_named_by_arguments(own.arguments[1:], folder)))
+    if architecture == os.uname().machine:
+        found.add_imports(binary, program, own.arguments[1:], variables.get("PATH", ""))
     found.add_closure(binary, architecture, variables.get("LD_LIBRARY_PATH", ""), preload)
-    return found.carried(own.stdin, own.files)
+    return found.carried()
 
 
 def folder_files(own: OwnProgram, names: Sequence[str]) -> CarriedFiles:
@@ -82,19 +95,51 @@ def folder_files(own: OwnProgram, names: Sequence[str]) -> CarriedFiles:
     Raises:
         UserError: as `carried_files`.
     """
-    return _Files(own.memory_bytes, own.directory).carried(own.stdin, names)
+    found = _Files(own.memory_bytes, own.directory)
+    found.add_named(own.stdin, names)
+    return found.carried()
 
 
-def uncarried_arguments(own: OwnProgram, folder: str, carried: CarriedFiles) -> tuple[str, ...]:
-    """Return the arguments that name a file of this machine which the machine of a trial does not have."""
-    found = []
-    for word in own.arguments[1:]:
-        if not word or "\0" in word:
-            continue
-        path = os.path.realpath(os.path.join(folder, word))  # noqa: PTH118 - a word may be any text
-        if os.path.isfile(path) and path not in carried.files:  # noqa: PTH113
-            found.append(word)
-    return tuple(dict.fromkeys(found))
+def _named_by_arguments(arguments: Sequence[str], folder: str) -> Iterator[str]:
+    """Yield the files that arguments name, and folders below the working folder."""
+    for word in arguments:
+        path = os.path.join(folder, word)  # noqa: PTH118 - a word may be any text
+        if word and "\0" not in word and _has_place(path):
+            inside = os.path.realpath(path).startswith(f"{os.path.realpath(folder).rstrip('/')}/")
+            if os.path.isfile(path) or (inside and os.path.isdir(path)):  # noqa: PTH112, PTH113
+                yield word
+
+
+def _has_place(path: str) -> bool:
+    """Whether a machine has no file of its own there."""
+    try:
+        check_place(os.path.realpath(path))
+    except UserError:
+        return False
+    return True
+
+
+_MENTIONED = re.compile(r"/[\w.+@/-]+|[\w.+-]+\.so(?:\.\w+)*", re.ASCII)
+"""A path, or the name of a shared object, in a message."""
+_MOST_MESSAGE_BYTES = 4096
+
+
+def uncarried_files(carried: CarriedFiles, message: bytes) -> tuple[str, ...]:
+    """Return the files of this machine that an error message names and the machine of a trial does not have.
+
+    Args:
+        carried: what the machine has.
+        message: the program's standard error, of which the end is read.
+    """
+    mentioned = _MENTIONED.findall(message[-_MOST_MESSAGE_BYTES:].decode(errors="replace"))
+    cache = read_cache() if any("/" not in name for name in mentioned) else {}
+    objects = [each.path for name in mentioned for each in cache.get(name, ())[:1]]
+    paths = dict.fromkeys((*(name for name in mentioned if "/" in name), *objects))
+    return tuple(path for path in paths if _has_place(path) and _is_uncarried(os.path.realpath(path), carried))
+
+
+def _is_uncarried(path: str, carried: CarriedFiles) -> bool:
+    return os.path.isfile(path) and path not in carried.files  # noqa: PTH113
 
 
 class _Files:
@@ -115,15 +160,32 @@ class _Files:
         self._cached: list[CachedObject] = []
         self._from_image: list[str] = []
         self._read: dict[str, tuple[bytes, int]] = {}
+        self._outside: dict[str, str] = {}
+        self._names: list[str] = []
         self._bytes = 0
         self.add_folder(folder)
 
-    def carried(self, stdin: str, names: Sequence[str]) -> CarriedFiles:
-        """Return what was collected, with the standard input, if it is a file, and the named files and folders."""
+    def add_named(self, stdin: str, names: Sequence[str]) -> None:
+        """Add the standard input, if it is a file, and the named files and folders.
+
+        Raises:
+            UserError: a link in a folder leads to what is not named.
+        """
         if stdin:
             self.add(stdin)
-        for name in names:
-            self.add_tree(os.path.join(self._folder, name))  # noqa: PTH118 - ".." is kept
+        self._names = [os.path.join(self._folder, name) for name in names]  # noqa: PTH118 - ".." is kept
+        for name in self._names:
+            self.add_tree(name)
+        targets = dict.fromkeys(self._outside.values())
+        if unnamed := [target for target in targets if not {target} & (self._files.keys() | self._folders.keys())]:
+            path = next(path for path, target in self._outside.items() if target == unnamed[0])
+            raise UserError(
+                f"--files: the link {safe(path)} leads out of the folder, to {safe(unnamed[0])}, which --files does not name.",
+                f"Add {' '.join(f'--files {shlex.quote(safe(target))}' for target in unnamed)}",
+            )
+
+    def carried(self) -> CarriedFiles:
+        """Return what was collected."""
         files = dict(self._files)
         if self._cached:
             files[CACHE_PATH] = file(encode_cache(self._cached))
@@ -145,7 +207,7 @@ class _Files:
         if real not in self._files:
             content, mode = self._content(real, path)
             self._bytes += len(content)
-            check_room(self._bytes, self._memory_bytes, path)
+            self._check_room(path)
             self._files[real] = file(content, executable=bool(mode & stat.S_IXUSR))
             if len(self._files) > MOST_FILES:
                 raise UserError(
@@ -189,6 +251,29 @@ class _Files:
             raise UserError(f"The script {safe(script)} needs {safe(path)}, which is no ELF program.", _ROOTFS)
         self._take(resolve_closure(path, host_tree(self._reader), folder=self._folder), path, native=True)
 
+    def add_imports(self, binary: str, program: str, arguments: Sequence[str], path_variable: str) -> None:
+        """Add what a script or an interpreter needs beside the program: a shell, commands, libraries and modules.
+
+        What their objects need comes with `add_closure`.
+        """
+        named = next((word for word in arguments if not word.startswith("-")), "")
+        script = os.path.join(self._folder, named) if program == binary else program  # noqa: PTH118
+        texts = [(self._folder, after) for word, after in itertools.pairwise(arguments) if word in {"-c", "-e"}]
+        texts = texts or [(os.path.dirname(script), text_of(script))]  # noqa: PTH120
+        files = list(library_files(binary, texts))
+        for each in files:
+            self.add(str(each))
+        wanted = [_SHELL] if files or program != binary or is_shell(binary) else []
+        wanted += commands_of(binary, [text for _, text in texts])
+        for name in wanted:  # grows in the loop
+            path = shutil.which(name if "/" not in name else os.path.join(self._folder, name), path=path_variable)  # noqa: PTH118
+            known = path is None or os.path.realpath(path) in self._files or not _has_place(path)
+            if path is not None and not known and len(wanted) <= _MOST_COMMANDS:
+                started = self.add_program(path, path_variable)
+                closure = resolve_closure(started, host_tree(self._reader), folder=self._folder)
+                self._take(closure, started, native=True)
+                wanted += commands_of(started, [text_of(path)]) if started != path else ()
+
     def add_closure(self, program: str, architecture: str, library_path: str, preload: Sequence[str]) -> None:
         """Add the loader and the shared objects of an ELF program."""
         entries = read_dependencies(program, self._reader(program))
@@ -200,7 +285,12 @@ class _Files:
                 f"Add --arch {name}" if name in _NAMES.values() else "Build it for the machine.",
             )
         closure = resolve_closure(
-            program, host_tree(self._reader), library_path=library_path, preload=preload, folder=self._folder
+            program,
+            host_tree(self._reader),
+            library_path=library_path,
+            preload=preload,
+            loadable=[path for path, entry in self._files.items() if _is_elf(path, entry.content)],
+            folder=self._folder,
         )
         self._take(closure, program, native=architecture == os.uname().machine)
 
@@ -239,14 +329,14 @@ class _Files:
 
     def _add_link(self, path: str, top: str) -> None:
         target = os.path.realpath(path)
-        if not target.startswith(f"{top.rstrip('/')}/") and target != top:
-            raise UserError(
-                f"--files: the link {safe(path)} leads out of {safe(top)}, to {safe(target)}.",
-                "Name that file or folder too, and remove the link; or copy the folder with cp -rL.",
-            )
-        if not Path(target).exists():
-            raise UserError(f"--files: the link {safe(path)} leads to {safe(target)}, which is not there.")
         check_place(path)
+        if not Path(target).exists():
+            self._files[path] = link(os.readlink(path))  # noqa: PTH115 - a text
+            return
+        if top.startswith(_PACKAGES) and os.path.isfile(target):  # noqa: PTH113
+            self.add(target)
+        elif not target.startswith(f"{top.rstrip('/')}/") and target != top:
+            self._outside[path] = target
         self._aliases[path] = target
 
     def _reader(self, path: str) -> bytes:
@@ -285,8 +375,24 @@ class _Files:
             raise UserError(f"{safe(shown)} can't be read: {error.strerror}.") from error
         if len(content) > self._room:
             self._bytes += max(len(content), status.st_size)
-            check_room(self._bytes, self._memory_bytes, shown)
+            self._check_room(shown)
         return content, status.st_mode
+
+    def _check_room(self, path: str) -> None:
+        """Refuse more than a machine has room for; the message names a memory with room for what is not read yet, too."""
+        if self._bytes > self._room:
+            left = {os.path.realpath(each) for name in self._names for each in _files_below(name)}
+            left -= {*self._files, os.path.realpath(path)}
+            check_room(self._bytes + sum(map(os.path.getsize, left)), self._memory_bytes, path)
+
+
+def _files_below(name: str) -> Iterator[str]:
+    """Yield a file, or the files in a folder that can be read, without those behind links."""
+    if os.path.isfile(name):  # noqa: PTH113
+        yield name
+    for above, _, names in os.walk(name):
+        paths = (os.path.join(above, each) for each in names)  # noqa: PTH118
+        yield from (path for path in paths if os.path.isfile(path) and not os.path.islink(path))  # noqa: PTH113, PTH114
 
 
 def _refuse_folder(error: OSError) -> None:
@@ -299,6 +405,14 @@ def _interpreter(head: bytes) -> list[str]:
         return []
     line = head[2:_LINE_BYTES].partition(b"\n")[0]
     return re.split("[ \t]+", line.decode(errors="surrogateescape").strip(" \t"))
+
+
+def _is_elf(name: str, content: bytes) -> bool:
+    """Return whether a file is an ELF file that is not damaged: else it is data of the program."""
+    try:
+        return content.startswith(b"\x7fELF") and bool(read_dependencies(name, content).machine)
+    except UserError:
+        return False
 
 
 def check_files(own: OwnProgram) -> None:

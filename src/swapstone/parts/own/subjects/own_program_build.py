@@ -7,11 +7,12 @@ The programs that a build command starts decide whether compilers and flags can 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 import os
 import re
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path, PurePath
 
 import msgspec
@@ -44,12 +45,13 @@ from swapstone.core.wire import AgentAnswer, ProcessOutcome
 from swapstone.parts.build.artifacts.libraries import library_digests, with_libraries
 from swapstone.parts.build.artifacts.library_table import LIBRARIES
 from swapstone.parts.build.artifacts.link_layouts import environment_padding, with_layout_compiler
+from swapstone.parts.build.artifacts.program_closure import needs_newer_musl
 from swapstone.parts.build.artifacts.replaced_flags import replaced_flags_warning
 from swapstone.parts.build.artifacts.source_build import SourceBuilder
 from swapstone.parts.build.build import Build
 from swapstone.parts.build.factors.build_facts import BuildFacts
 from swapstone.parts.build.factors.libc import LIBC
-from swapstone.parts.build.subjects.own_program_carried import carried_files, check_files, uncarried_arguments
+from swapstone.parts.build.subjects.own_program_carried import carried_files, check_files, uncarried_files
 
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
 _OPERATORS = ";&|()\n"
@@ -205,6 +207,14 @@ def check_programs(own: OwnProgram, programs: Mapping[str, Program]) -> None:
             )
 
 
+def _too_old_a_musl(program: str) -> str:
+    """As `needs_newer_musl`, of a program that is a file of this machine."""
+    try:
+        return needs_newer_musl(program)
+    except (OSError, UserError):
+        return ""
+
+
 def _check_source(own: OwnProgram) -> None:
     source, typed = Path(own.source), Path(own.arguments[0])
     hint = "--source names the folder that holds the sources; it is copied and not changed."
@@ -254,12 +264,12 @@ class OwnProgramBuild:
     """Builds a user's own program for one variant after another, or takes a built one. Its methods take the program `as_run`.
 
     Attributes:
-        uncarried: of the last program, arguments that name files which a virtual machine does not have; None without such a machine.
+        uncarried: of the last program, given its standard error: `uncarried_files`; None without a virtual machine.
     """
 
     def __init__(self) -> None:
         self._builder: SourceBuilder | None = None
-        self.uncarried: tuple[str, ...] | None = None
+        self.uncarried: Callable[[bytes], tuple[str, ...]] | None = None
         self._carried: dict[tuple[object, ...], CarriedFiles] = {}
 
     def program(
@@ -318,7 +328,7 @@ class OwnProgramBuild:
             carried = carried_files(own, path, folder, target.architecture, environment=environment, preload=preload)
             target.put_files(carried)
             self._carried[key] = carried
-        self.uncarried = uncarried_arguments(own, folder, self._carried[key])
+        self.uncarried = functools.partial(uncarried_files, self._carried[key])
 
     def built(
         self, own: OwnProgram, variant: Variant, recipe: Recipe, context: BuildContext, artifact: Artifact
@@ -430,9 +440,15 @@ class SourceProgram(UserProgram):
     def advice(self, answer: AgentAnswer) -> str:
         """Return what to try after a failure, if that is known."""
         uncarried = self._build.uncarried
+        if answer.outcome is ProcessOutcome.SIGNALED and not self._own.build:
+            found = map(
+                _too_old_a_musl, dict.fromkeys((self._own.arguments[0], *(path for _, path in self._own.programs)))
+            )
+            if old := next(filter(None, found), ""):
+                return f"; {old}: compare in a root that has it, such as rootfs=docker:alpine:3.20"
         if uncarried is not None and answer.outcome is ProcessOutcome.EXITED and answer.code:
-            named = " ".join(f"--files {shlex.quote(safe(name))}" for name in uncarried)
-            return f"; the machine has the program, its libraries and what --files names{f': add {named}' if named else ''}"
+            named = " ".join(f"--files {shlex.quote(safe(name))}" for name in uncarried(answer.stderr))
+            return f"; the machine has the program, its libraries, and what arguments and --files name{f': add {named}' if named else ''}"
         return super().advice(answer)
 
     def explain_wrong_level(self, program: Program) -> str:

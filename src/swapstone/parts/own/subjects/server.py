@@ -17,7 +17,7 @@ from swapstone.core.model.load import FOLDER, LOOPBACK, TEMPLATE, filled
 from swapstone.core.model.temporary_folder import TemporaryFolder
 from swapstone.core.run.subject import BuildContext, Subject, TrialSpec
 from swapstone.core.run.variant_program import Program
-from swapstone.core.targets import Capabilities, MachineConfig, Target, driver_of
+from swapstone.core.targets import Capabilities, Target, driver_of
 from swapstone.core.targets.target import LoadDriver, RemoteProgram
 from swapstone.core.wire import LoadGeneratorRequest, TrialRequest
 from swapstone.parts.build.artifacts.servers import (
@@ -32,9 +32,6 @@ _PORTS = range(20_000, 32_768)
 """Five digits each, so that the address of the stack does not depend on the port; below the kernel's ephemeral ports."""
 
 _TRIES = 200
-
-_LOOPBACK = "ip link set lo up"
-"""Before a server runs in a virtual machine: without it no connection to 127.0.0.1 is possible."""
 
 
 def free_port(address: str = LOOPBACK, ports: Sequence[int] = _PORTS) -> int:
@@ -156,13 +153,6 @@ class Server(Subject):
         folder = program.folder if program.folder and not program.root else str(Path(path).parent)
         target.put_files(carried_files(alone, path, folder, target.architecture, environment=environment))
         return path
-
-    def machine_config(self, trial: TrialSpec) -> MachineConfig:
-        """Return the machine, with its loopback device if server and load generator are in it."""
-        config = super().machine_config(trial)
-        if not self._in_guest:
-            return config
-        return msgspec.structs.replace(config, prepare=(_LOOPBACK, *config.prepare))
 
     def request(self, trial: TrialSpec) -> TrialRequest:
         """Return the request for server and load generator, on a port that is free now.

@@ -39,14 +39,14 @@ POOLS = tuple(
         (((4, 64 * _KIB), (7, 256 * _KIB), (2, _MIB), (2, 2 * _MIB), (1, 4 * _MIB), (1, 8 * _MIB)), 64, 60),
         (
             (
-                *((1024, 16 * _KIB), (256, 64 * _KIB), (64, 256 * _KIB), (16, _MIB)),
-                *((4, 4 * _MIB), (1, 16 * _MIB), (1, 32 * _MIB), (1, 128 * _MIB)),
+                *((1280, 16 * _KIB), (512, 64 * _KIB), (112, 256 * _KIB), (16, _MIB)),
+                *((8, 4 * _MIB), (5, 16 * _MIB), (1, 32 * _MIB), (1, 160 * _MIB)),
             ),
-            *(2048, 500),
+            *(3072, 700),
         ),
     )
 )
-"""Of 20 and 256 MiB. A machine has the smallest that has room for each program of its experiment."""
+"""Of 20 and 400 MiB. A machine has the smallest that has room for each program of its experiment."""
 
 _PAGE_BYTES = 4096
 _HEADER = struct.Struct("<16sq")

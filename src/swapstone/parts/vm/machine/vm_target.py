@@ -8,6 +8,7 @@ import functools
 import hashlib
 import os
 import re
+import stat
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -301,8 +302,10 @@ class VmTarget(ObservedTarget):
         check_room(group.size_bytes(), memory_bytes)
         found = placed(self._default_image.entries or {}, group)
         if not memory_bytes and all(encode_pool(pool, found) is None for pool in POOLS):
+            count, sizes = sum(stat.S_ISREG(each.mode) for each in found.values()), POOLS[-1].sizes
             raise UserError(
-                f"A machine can't receive these {len(found)} files: they are too many, or too many large ones.",
+                f"A machine can't receive these {count} files: it has room for {len(sizes)}, the largest of "
+                f"{', '.join(f'{size / (1 << 20):g}' for size in sizes[:-8:-1])} MiB.",
                 f"Give it the memory to boot with them: --memory {memory_for(group.size_bytes())}M",
             )
         self._tree = {**self._tree, **found}

@@ -18,7 +18,7 @@ from swapstone.core.record import Description, RecordView
 from swapstone.core.report import formatting
 from swapstone.core.report.answer.claim import Answer, Claim
 from swapstone.core.report.answer.means import prose_name
-from swapstone.core.report.context import PartContext, ReportContext
+from swapstone.core.report.context import ABSENT, PartContext, ReportContext
 from swapstone.core.report.document import Section
 from swapstone.core.report.tables import Field, section_of
 from swapstone.core.report.topics.topic import Topic
@@ -89,14 +89,15 @@ def counts_context(view: RecordView, _description: Description) -> PartContext:
             named = {name: number for name, number in facts.items() if name.startswith((_CALLS, _KERNEL))}
             found.setdefault((trial.workload, trial.load, trial.variant), {})[trial.block] = {**counts, **named}
         reasons.update(why for fact, why in _WHY_NOT.items() if fact in facts)
-    tools = view.manifest.tools if view.manifest else ()
-    notes = [
-        f"Instructions and system calls are not counted{name.removeprefix(_TOOL)}: {text.removeprefix(_UNAVAILABLE)}."
-        for name, text in tools
+    tools = {
+        formatting.safe(name.removeprefix(_TOOL)): formatting.safe(text.removeprefix(_UNAVAILABLE))
+        for name, text in (view.manifest.tools if view.manifest else ())
         if name.startswith(_TOOL) and text.startswith(_UNAVAILABLE)
-    ]
+    }
+    notes = [f"Instructions and system calls are not counted{level}: {why}." for level, why in tools.items()]
     notes += [f"{formatting.count(number, 'run')} without counts: {why}." for why, number in reasons.items()]
-    return PartContext(notes=tuple(map(formatting.safe, notes)), pieces={NAME: found} if found else {})
+    absent = {} if found else {name: why for name in _METRICS for why in tools.values()}
+    return PartContext(notes=tuple(notes), pieces={NAME: found, ABSENT: absent})
 
 
 def _pairs(context: ReportContext, analysis: Analysis) -> Iterator[_Pairs]:

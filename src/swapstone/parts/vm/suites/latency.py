@@ -109,7 +109,7 @@ def _cyclictest(cycles: int) -> Workload:
         metrics=METRICS,
         waits=True,
         timeout_ms=timeout_ms(cycles),
-        machine=MachineNeeds(parts=("cyclictest",), prepare=("mkdir -p /dev/shm",)),
+        machine=MachineNeeds(parts=("cyclictest",)),
         unchanged=True,
         real_time=True,
     )

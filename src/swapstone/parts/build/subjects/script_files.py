@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""What a script needs beside its interpreter: commands, libraries and modules.
+
+Texts and folders are searched for it, and nothing is executed.
+"""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+import os
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+
+_MOST_BYTES = 1 << 20
+"""Of a script that is searched."""
+
+_SHELLS = re.compile(r"(?:ba|da|a|k|mk|z)?sh")
+_COMMAND = re.compile(
+    r"(?:^|[|;&(`{!]|\b(?:then|do|else|elif|if|while|until|exec|xargs|env|time|nice|command)[ \t]|\w=[^\s`$(]*[ \t])[ \t]*"
+    r"(?=([\w.+/-]+))",
+    re.MULTILINE,
+)
+"""Also words that only seem to be commands, such as in here-documents: they matter where a program has their name."""
+
+_COMMENT = re.compile(r"^[ \t]*#.*", re.MULTILINE)
+
+
+class _Interpreter(msgspec.Struct, frozen=True):
+    """Where an interpreter finds what a script imports.
+
+    Attributes:
+        name: of its file, as a pattern; its first group is the version.
+        libraries: globs from the folder above its ``bin``, taken whole.
+        packages: globs of folders, of which a script gets what it imports.
+        imports: pattern of an import, whose group has the modules' names.
+        names: pattern of a name in that group.
+        endings: pattern of what follows a module's name in those of its files and folders.
+    """
+
+    name: re.Pattern[str]
+    libraries: tuple[str, ...] = ()
+    packages: tuple[str, ...] = ()
+    imports: re.Pattern[str] = re.compile(r"(?!)")
+    names: re.Pattern[str] = re.compile(r".+")
+    endings: re.Pattern[str] = re.compile("")
+
+
+_INTERPRETERS = (
+    _Interpreter(
+        re.compile(r"python(3\.\d+)"),
+        ("lib/python{}",),
+        ("lib/python{}/site-packages", "lib/python3/dist-packages", "local/lib/python{}/dist-packages"),
+        re.compile(
+            r"(?:^|;)[ \t]*(?:import|from)[ \t]+([\w.]+(?:[ \t]+as[ \t]+\w+)?(?:[ \t]*,[\w., \t]+)?)", re.MULTILINE
+        ),
+        re.compile(r"(?<![\w.])\w+"),
+        re.compile(r"(?:\.py|\.libs|\..*\.so|-.*\.dist-info)?"),
+    ),
+    _Interpreter(
+        re.compile(r"perl([\d.]*)"),
+        ("lib/*/perl-base", "lib/*/perl/5.*/auto"),
+        ("lib/*/perl/5.*", "share/perl/5.*", "share/perl5", "lib/*/perl5/5.*", "lib/perl5/5.*"),
+        re.compile(r"^[ \t]*(?:use|require)[ \t]+([A-Za-z]\w*(?:::\w+)*)", re.MULTILINE),
+        endings=re.compile(r"\.pm"),
+    ),
+    _Interpreter(
+        re.compile(r"node(js)?"),
+        imports=re.compile(r"(?:require\(|import\(|from|import)[ \t]*['\"](@?[\w.-]+(?:/[\w.-]+)*)['\"]"),
+        endings=re.compile(r"(?:\.[mc]?js|\.json)?"),
+    ),
+    _Interpreter(re.compile(r"ruby([\d.]*)"), ("lib/ruby",)),
+    _Interpreter(re.compile(r"tclsh([\d.]*)"), ("share/tcltk/tcl{}", "lib/tcl{}")),
+)
+_UNUSED = re.compile(
+    r"tests?|idlelib|site-packages|dist-packages|ensurepip|lib2to3|pydoc_data|tkinter|turtledemo|config-.*|_tkinter.*\.so"
+    r"|.*\.opt-[12]\.pyc|.*\.(?:a|o|pod)"
+)
+"""What programs on a machine without a display do not import, or of which they get what they import."""
+
+_MODULES = frozenset({".py", ".pm", ".js", ".mjs", ".cjs"})
+
+
+def commands_of(shell: str, texts: Sequence[str]) -> tuple[str, ...]:
+    """Return the words of shell scripts that are in the place of a command; none if the interpreter is no shell."""
+    if not is_shell(shell):
+        return ()
+    found = (match[1] for text in texts for match in _COMMAND.finditer(_COMMENT.sub("", text)))
+    return tuple(dict.fromkeys(found))
+
+
+def is_shell(path: str) -> bool:
+    """Whether a program is a shell, by the name of its file."""
+    return _SHELLS.fullmatch(Path(path).resolve().name) is not None
+
+
+def text_of(path: str | Path) -> str:
+    """Return the text of a script; empty if the file is large or no text."""
+    file = Path(path)
+    try:
+        return file.read_text(errors="replace") if file.is_file() and file.stat().st_size <= _MOST_BYTES else ""
+    except OSError:
+        return ""
+
+
+def library_files(program: str, texts: Sequence[tuple[str, str]]) -> Iterator[Path]:
+    """Yield the files of an interpreter's libraries, and of the modules that a script imports, also through others.
+
+    Args:
+        program: path of the interpreter, or of a link to it, as in a virtual environment of Python.
+        texts: of scripts, each with the folder of its own modules.
+    """
+    real = Path(program).resolve()
+    found = ((each, match[1] or "") for each in _INTERPRETERS if (match := each.name.fullmatch(real.name)))
+    for interpreter, version in found:
+        tops = tuple(dict.fromkeys((Path(program).parent.parent, real.parent.parent)))
+        yield from (top / "pyvenv.cfg" for top in tops if (top / "pyvenv.cfg").is_file())
+        for library in _folders(interpreter.libraries, tops, version):
+            yield from _tree(library)
+        packages = _folders(interpreter.packages, tops, version)
+        for folder, text in texts:
+            yield from _imported(interpreter, Path(folder), text, packages)
+
+
+def _folders(globs: Sequence[str], tops: Sequence[Path], version: str) -> list[Path]:
+    return [path for top in tops for glob in globs for path in sorted(top.glob(glob.format(version)))]
+
+
+def _tree(top: Path) -> Iterator[Path]:
+    """Yield the files of a folder that programs may read, in a fixed order; of a file, itself."""
+    for path in sorted(top.rglob("*")) if top.is_dir() else (top,):
+        if path.is_file() and not any(map(_UNUSED.fullmatch, path.relative_to(top).parts)):
+            yield path
+
+
+def _imported(interpreter: _Interpreter, folder: Path, text: str, packages: Sequence[Path]) -> Iterator[Path]:
+    tried: set[str] = set()
+    listings: dict[str, list[str]] = {}
+    wanted = [(folder, text)]
+    while wanted:
+        here, text = wanted.pop()
+        near = [*([here] if here.is_relative_to(folder) else []), *packages]
+        near += [above / "node_modules" for above in (here, *here.parents) if (above / "node_modules").is_dir()]
+        statements = (match[1] for match in interpreter.imports.finditer(text))
+        names = dict.fromkeys(name[0] for each in statements for name in interpreter.names.finditer(each))
+        paths = {os.path.normpath(place / name.replace("::", "/")) for place in near for name in names}
+        for path in sorted(paths - tried):
+            for found in _named(path, interpreter.endings, listings):
+                files = list(_tree(found)) if not here.is_relative_to(found) else []
+                yield from files
+                wanted += [(each.parent, text_of(each)) for each in files if each.suffix in _MODULES]
+        tried |= paths
+
+
+def _named(path: str, endings: re.Pattern[str], listings: dict[str, list[str]]) -> Iterator[Path]:
+    """Yield the files and folders whose paths are a module's, with an ending of a module."""
+    folder, _, name = path.rpartition("/")
+    if folder not in listings:
+        listings[folder] = sorted(path.name for path in Path(folder).iterdir()) if Path(folder).is_dir() else []
+    names = listings[folder]
+    for each in itertools.takewhile(lambda one: one.startswith(name), names[bisect.bisect_left(names, name) :]):
+        if endings.fullmatch(each[len(name) :]):
+            yield Path(folder, each)
