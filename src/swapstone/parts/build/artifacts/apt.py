@@ -22,7 +22,7 @@ from swapstone.core.artifacts.distribution_packages import require_command
 from swapstone.core.model import FrozenStruct, UnavailableError, UserError
 from swapstone.core.model.architectures import suite_of
 from swapstone.core.model.directories import cache_dir
-from swapstone.parts.build.artifacts.snapshot import Archives, archives_of
+from swapstone.parts.build.artifacts.snapshot import Archives, archives_of, system_archives
 
 
 def paragraphs(text: str) -> list[dict[str, str]]:
@@ -240,8 +240,7 @@ class Apt:
 
     def _suite_lines(self) -> str:
         """Return lines for the architecture's release at each mirror of Debian that the system fetches packages from."""
-        listed = run_package_manager(["apt-get", "update", "--print-uris"], self.home)
-        mirrors = sorted(set(re.findall(r"^'(\S+/debian/)dists/", listed.stdout, re.MULTILINE)))
+        mirrors = sorted({line.split(" ")[0] for line in system_archives() if "/debian/ " in line})
         keys = next((f"[signed-by={keyring}] " for keyring in _KEYRINGS if Path(keyring).is_file()), "")
         return "".join(f"deb {keys}{mirror} {self._suite} main\n" for mirror in mirrors)
 

@@ -94,10 +94,11 @@ def read_snapshots(path: Path | None = None) -> tuple[Snapshot, ...]:
 
 
 def system_archives() -> tuple[str, ...]:
-    """Return address, release and component of each archive in the system's sources lists, separated by blanks."""
-    command = ["apt-get", "indextargets", "--format", "$(CREATED_BY) $(REPO_URI) $(CODENAME) $(COMPONENT)"]
+    """Return address, release and the component ``main`` of each archive in the system's sources lists, separated by blanks."""
+    command = ["apt-get", "update", "--print-uris"]  # needs no fetched lists
     listed = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False).stdout
-    return tuple(line.removeprefix("Packages ") for line in listed.splitlines() if line.startswith("Packages "))
+    found = re.findall(r"^'(\S+/)dists/(\S+)/InRelease'", listed, re.MULTILINE)
+    return tuple(f"{address} {release} main" for address, release in found)
 
 
 def other_archives(system: Iterable[str]) -> tuple[Archives, ...]:
