@@ -325,7 +325,7 @@ def test_the_systems_archives_are_those_of_the_service() -> None:
     )
 
 
-def test_the_releases_of_the_locks_are_searched_at_the_systems_mirrors_before_the_service(
+def test_the_releases_of_the_locks_are_searched_at_mirrors_before_the_service(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("SWAPSTONE_SNAPSHOT", "none")
@@ -336,8 +336,10 @@ def test_the_releases_of_the_locks_are_searched_at_the_systems_mirrors_before_th
     )
     assert "http://m.example/debian-security/ bookworm-security main" in there.lines
     assert not set(mirrors) & set(there.lines), "the system's own archives were searched before"
-    assert other_archives(["http://archive.ubuntu.com/ubuntu jammy main"]) == ()
+    ubuntu = ["http://archive.ubuntu.com/ubuntu noble main"]
+    assert other_archives(ubuntu) == ()
     monkeypatch.delenv("SWAPSTONE_SNAPSHOT")
+    assert "http://deb.debian.org/debian/ bookworm main" in other_archives(ubuntu)[0].lines
     first, *services = other_archives(mirrors)
     assert first == there
     assert [each.title for each in services] == [f"the snapshot of {each.time}" for each in read_snapshots()]
@@ -359,7 +361,7 @@ def test_a_service_without_an_address_is_asked_once(monkeypatch: pytest.MonkeyPa
         raise UserError("Could not resolve 'a.example'")
 
     with pytest.raises(
-        UserError, match=r"gone\. The releases of the locks at the same mirrors failed: Could .* The snap"
+        UserError, match=r"gone\. The releases of the locks at Debian's mirrors failed: Could .* The snap"
     ):
         from_other_archives(UserError("gone."), act)
     assert asked == ["releases", read_snapshots()[0].time]

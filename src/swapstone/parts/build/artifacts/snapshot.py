@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Archives for pinned files that those of the system lack: the releases of the locks at the same mirrors, and Debian's snapshot service.
+"""Archives for pinned files that those of the system lack: the releases of the locks at Debian's mirrors, and Debian's snapshot service.
 
 ``native/snapshots.toml`` pins the times at which the locks were written, and the releases that had the files then. The files are
 authenticated by the digests of the locks, so neither keys nor dates of these lists are checked.
@@ -26,6 +26,9 @@ VARIABLE = "SWAPSTONE_SNAPSHOT"
 
 NONE = "none"
 SERVICE = "http://snapshot.debian.org/archive"
+_MIRROR = "http://deb.debian.org/"
+"""For a system without a mirror of Debian, such as Ubuntu."""
+
 _MOST = 4
 """Times that are kept when the locks are written again."""
 
@@ -110,7 +113,8 @@ def other_archives(system: Iterable[str]) -> tuple[Archives, ...]:
     path = snapshots_path()
     pinned = read_snapshots(path)
     own = [match for line in system if (match := _ARCHIVE.fullmatch(line))]
-    mirrors = {match["archive"]: match["address"] for match in own}
+    usual = () if os.environ.get(VARIABLE) else ("debian", "debian-security")
+    mirrors = {name: f"{_MIRROR}{name}/" for name in usual} | {match["archive"]: match["address"] for match in own}
     releases = dict.fromkeys(archive for each in pinned for archive in each.archives)
     present = {f"{match['archive']} {match['suite']} {match['component']}" for match in own}
     at_mirrors = tuple(
@@ -130,7 +134,7 @@ def other_archives(system: Iterable[str]) -> tuple[Archives, ...]:
         )
         for each in (() if service == NONE else pinned)
     )
-    releases_there = Archives(name="releases", title="the releases of the locks at the same mirrors", lines=at_mirrors)
+    releases_there = Archives(name="releases", title="the releases of the locks at Debian's mirrors", lines=at_mirrors)
     return (*((releases_there,) if at_mirrors else ()), *snapshots)
 
 
