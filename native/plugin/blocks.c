@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #include "blocks.h"
 
+#include "plugin.h"
+
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,7 +39,7 @@ uint32_t find_block(struct qemu_plugin_tb *tb, size_t count) {
         size_t size = qemu_plugin_insn_size(instruction);
         if (i == MOST_INSTRUCTIONS || used + size > MOST_CODE || size > UCHAR_MAX)
             return 0;
-        memcpy(code + used, qemu_plugin_insn_data(instruction), size);
+        memcpy(code + used, instruction_bytes(instruction), size);
         sizes[i] = (unsigned char)size;
         used += size;
     }

@@ -293,7 +293,7 @@ static void watch_block(struct qemu_plugin_tb *tb, size_t count, uint32_t block)
 
 /* QEMU 7.2 takes loads for stores when it selects callbacks (accel/tcg/plugin-gen.c: op_rw). */
 static void watch_end(struct qemu_plugin_insn *last, uint32_t block) {
-    const unsigned char *bytes = qemu_plugin_insn_data(last);
+    const unsigned char *bytes = instruction_bytes(last);
     size_t size = qemu_plugin_insn_size(last);
     if (is_call(bytes, size))
         qemu_plugin_register_vcpu_mem_cb(last, called, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_W,
@@ -306,7 +306,7 @@ static void watch_end(struct qemu_plugin_insn *last, uint32_t block) {
 static void watch_link(struct qemu_plugin_insn *instruction, uint32_t block) {
     uint64_t address = qemu_plugin_insn_vaddr(instruction);
     bool switches = address >= paths_switch && address < paths_switch_end, on_stack;
-    if (!moves_link(qemu_plugin_insn_data(instruction), qemu_plugin_insn_size(instruction), &on_stack))
+    if (!moves_link(instruction_bytes(instruction), qemu_plugin_insn_size(instruction), &on_stack))
         return;
     access_callback watch = switches ? switched : on_stack && !(address >> 63) ? accessed_link : NULL;
     if (watch)
@@ -318,13 +318,14 @@ static void translated(struct qemu_plugin_tb *tb, size_t count) {
     uint32_t block = find_block(tb, count);
     const struct qemu_plugin_insn *last = qemu_plugin_tb_get_insn(tb, count - 1);
     if (architecture == ARM64)
-        sites[block].flow = flow_of(qemu_plugin_insn_data(last), qemu_plugin_insn_size(last));
+        sites[block].flow = flow_of(instruction_bytes(last), qemu_plugin_insn_size(last));
     watch_block(tb, count, block);
     for (size_t i = 0; i < count; i++) {
         struct qemu_plugin_insn *instruction = qemu_plugin_tb_get_insn(tb, i);
-        qemu_plugin_register_vcpu_insn_exec_inline(instruction, QEMU_PLUGIN_INLINE_ADD_U64, &executed, 1);
+        /* The call comes first: QEMU 10 keeps the order, and 7.2 counts after calls. */
         if (paths_exec && qemu_plugin_insn_vaddr(instruction) == paths_exec)
             qemu_plugin_register_vcpu_insn_exec_cb(instruction, new_program, QEMU_PLUGIN_CB_NO_REGS, NULL);
+        count_executions(instruction, &executed, 1);
         if (architecture == ARM64)
             watch_link(instruction, block);
     }

@@ -19,10 +19,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
-__attribute__((visibility("default"))) int qemu_plugin_version = PLUGIN_INTERFACE;
+__attribute__((visibility("default"))) int qemu_plugin_version = 1;
 __attribute__((visibility("default"))) int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info,
                                                                int count, char **arguments);
 
@@ -35,6 +36,37 @@ static const struct mode *mode;
 static enum architecture architecture;
 static const char *out_path;
 static FILE *out;
+
+static bool copies; /* whether qemu_plugin_insn_data() does */
+
+/* QEMU reads the version after this. Up to QEMU 8.2 it must be 1, and later it must not. */
+__attribute__((constructor)) static void choose_version(void) {
+    if (!qemu_plugin_register_vcpu_insn_exec_inline)
+        qemu_plugin_version = 2;
+}
+
+void count_executions(struct qemu_plugin_insn *instruction, uint64_t *counter, uint64_t summand) {
+    static struct qemu_plugin_scoreboard *board;
+    static uintptr_t only; /* element: the machine has one processor */
+    if (qemu_plugin_register_vcpu_insn_exec_inline) {
+        qemu_plugin_register_vcpu_insn_exec_inline(instruction, QEMU_PLUGIN_INLINE_ADD_U64, counter, summand);
+        return;
+    }
+    if (!board) {
+        board = qemu_plugin_scoreboard_new(sizeof *counter);
+        only = (uintptr_t)qemu_plugin_scoreboard_find(board, 0);
+    }
+    /* QEMU adds the offset to the element's address. */
+    qemu_plugin_u64 place = {board, (uintptr_t)counter - only};
+    qemu_plugin_register_vcpu_insn_exec_inline_per_vcpu(instruction, QEMU_PLUGIN_INLINE_ADD_U64, place,
+                                                        summand);
+}
+
+const unsigned char *instruction_bytes(const struct qemu_plugin_insn *instruction) {
+    static unsigned char copy[UCHAR_MAX];
+    uintptr_t found = qemu_plugin_insn_data(instruction, copy, sizeof copy);
+    return copies ? copy : (const unsigned char *)found;
+}
 
 static int complain(const char *what, const char *text) {
     fprintf(stderr, "swapstone-plugin: %s: %s\n", what, text);
@@ -66,7 +98,7 @@ static size_t count_instructions(const struct qemu_plugin_tb *block) {
     const struct qemu_plugin_insn *last = qemu_plugin_tb_get_insn(block, count - 1);
     bool at_end = qemu_plugin_insn_vaddr(last) % PAGE_BYTES + LONGEST_BYTES > PAGE_BYTES;
     bool listed = architecture == X86_64 && count > 1 && at_end &&
-                  !is_complete(qemu_plugin_insn_data(last), qemu_plugin_insn_size(last));
+                  !is_complete(instruction_bytes(last), qemu_plugin_insn_size(last));
     return count - listed;
 }
 
@@ -142,6 +174,7 @@ static bool set(const char *argument) {
 int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int count, char **arguments) {
     if (!info->system_emulation || info->system.max_vcpus != 1)
         return complain("unsupported", "the machine has more than one processor");
+    copies = info->version.cur >= 3;
     for (int i = 0; i < count; i++)
         if (!set(arguments[i]))
             return complain("invalid argument", arguments[i]);

@@ -19,6 +19,12 @@ struct window {
 
 extern struct window window;
 
+/* Lets QEMU add `summand` to `counter` before each execution of an instruction. */
+void count_executions(struct qemu_plugin_insn *instruction, uint64_t *counter, uint64_t summand);
+
+/* Returns the bytes of an instruction, which are valid until the next call. */
+const unsigned char *instruction_bytes(const struct qemu_plugin_insn *instruction);
+
 /* A way to observe the machine. */
 struct mode {
     const char *name;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /*
- * The part of QEMU's plugin interface, version 1, that is used here. QEMU resolves these names when it loads
- * a plugin. Their meaning is documented in QEMU's "TCG Plugins" page (docs/devel/tcg-plugins.rst) and in
- * include/qemu/qemu-plugin.h of QEMU 7.2.
+ * The part of QEMU's plugin interface that is used here: versions 1 (QEMU 7.2) to 4 (10.0). QEMU resolves
+ * these names when it loads a plugin. Their meaning is documented in QEMU's "TCG Plugins" page
+ * (docs/devel/tcg-plugins.rst) and in include/qemu/qemu-plugin.h.
  */
 #ifndef SWAPSTONE_QEMU_PLUGIN_H
 #define SWAPSTONE_QEMU_PLUGIN_H
@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { PLUGIN_INTERFACE = 1 };
+#define SOME_VERSIONS __attribute__((weak)) /* null in the others */
 
 typedef uint64_t qemu_plugin_id_t;
 typedef uint32_t qemu_plugin_meminfo_t;
@@ -48,9 +48,22 @@ void qemu_plugin_register_vcpu_tb_exec_cb(struct qemu_plugin_tb *block, executed
                                           enum qemu_plugin_cb_flags flags, void *data);
 void qemu_plugin_register_vcpu_insn_exec_cb(struct qemu_plugin_insn *instruction, executed_callback function,
                                             enum qemu_plugin_cb_flags flags, void *data);
-void qemu_plugin_register_vcpu_insn_exec_inline(struct qemu_plugin_insn *instruction,
-                                                enum qemu_plugin_op operation, void *counter,
-                                                uint64_t summand);
+/* In version 1 alone. */
+SOME_VERSIONS void qemu_plugin_register_vcpu_insn_exec_inline(struct qemu_plugin_insn *instruction,
+                                                              enum qemu_plugin_op operation, void *counter,
+                                                              uint64_t summand);
+/* From version 2 on: counters of each processor are the elements of a scoreboard. */
+struct qemu_plugin_scoreboard;
+typedef struct {
+    struct qemu_plugin_scoreboard *board;
+    size_t offset; /* of the counter in an element */
+} qemu_plugin_u64;
+SOME_VERSIONS struct qemu_plugin_scoreboard *qemu_plugin_scoreboard_new(size_t element_size);
+SOME_VERSIONS void *qemu_plugin_scoreboard_find(struct qemu_plugin_scoreboard *board, unsigned processor);
+SOME_VERSIONS void qemu_plugin_register_vcpu_insn_exec_inline_per_vcpu(struct qemu_plugin_insn *instruction,
+                                                                       enum qemu_plugin_op operation,
+                                                                       qemu_plugin_u64 counter,
+                                                                       uint64_t summand);
 void qemu_plugin_register_vcpu_mem_cb(struct qemu_plugin_insn *instruction, access_callback function,
                                       enum qemu_plugin_cb_flags flags, enum qemu_plugin_mem_rw kind,
                                       void *data);
@@ -63,7 +76,9 @@ unsigned qemu_plugin_mem_size_shift(qemu_plugin_meminfo_t access);
 size_t qemu_plugin_tb_n_insns(const struct qemu_plugin_tb *block);
 uint64_t qemu_plugin_tb_vaddr(const struct qemu_plugin_tb *block);
 struct qemu_plugin_insn *qemu_plugin_tb_get_insn(const struct qemu_plugin_tb *block, size_t index);
-const void *qemu_plugin_insn_data(const struct qemu_plugin_insn *instruction);
+/* From version 3 on it copies an instruction and returns its size. Before, it has one argument and returns
+ * the address of the instruction. */
+uintptr_t qemu_plugin_insn_data(const struct qemu_plugin_insn *instruction, void *copy, size_t size);
 size_t qemu_plugin_insn_size(const struct qemu_plugin_insn *instruction);
 uint64_t qemu_plugin_insn_vaddr(const struct qemu_plugin_insn *instruction);
 void *qemu_plugin_insn_haddr(const struct qemu_plugin_insn *instruction); /* of its copy in QEMU's memory */

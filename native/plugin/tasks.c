@@ -283,14 +283,10 @@ static bool watch(struct qemu_plugin_insn *instruction, uint64_t address) {
         qemu_plugin_register_vcpu_insn_exec_cb(instruction, reached, QEMU_PLUGIN_CB_NO_REGS, point);
     bool copies = is_in(&copying, address);
     if (copies || (is_in(&switching, address) &&
-                   switches(qemu_plugin_insn_data(instruction), qemu_plugin_insn_size(instruction))))
+                   switches(instruction_bytes(instruction), qemu_plugin_insn_size(instruction))))
         qemu_plugin_register_vcpu_mem_cb(instruction, copies ? stored : switched, QEMU_PLUGIN_CB_NO_REGS,
                                          QEMU_PLUGIN_MEM_RW, NULL);
     return point;
-}
-
-static void count_each_time(struct qemu_plugin_insn *instruction, uint64_t *counter, uint64_t number) {
-    qemu_plugin_register_vcpu_insn_exec_inline(instruction, QEMU_PLUGIN_INLINE_ADD_U64, counter, number);
 }
 
 /* Instructions that can't fault are counted together with the one that follows, before the first of them. */
@@ -300,15 +296,15 @@ static void translated(struct qemu_plugin_tb *tb, size_t count) {
     for (size_t i = count, number = 1; i-- > 0; number++) {
         struct qemu_plugin_insn *one = qemu_plugin_tb_get_insn(tb, i);
         struct qemu_plugin_insn *before = i ? qemu_plugin_tb_get_insn(tb, i - 1) : NULL;
-        if (user && architecture == X86_64 && repeats(qemu_plugin_insn_data(one), qemu_plugin_insn_size(one)))
-            count_each_time(one, &now.turns, 1);
+        if (user && architecture == X86_64 && repeats(instruction_bytes(one), qemu_plugin_insn_size(one)))
+            count_executions(one, &now.turns, 1);
         if (!watch(one, qemu_plugin_insn_vaddr(one)) && before &&
-            !may_fault(architecture, qemu_plugin_insn_data(before), qemu_plugin_insn_size(before)))
+            !may_fault(architecture, instruction_bytes(before), qemu_plugin_insn_size(before)))
             continue;
-        count_each_time(one, user ? &now.user : &now.kernel, number);
+        count_executions(one, user ? &now.user : &now.kernel, number);
         if (user && i && i + number == count) { /* it can be left inside */
-            count_each_time(begin, &now.firsts, 1);
-            count_each_time(one, &now.lasts, 1);
+            count_executions(begin, &now.firsts, 1);
+            count_executions(one, &now.lasts, 1);
         }
         number = 0;
     }

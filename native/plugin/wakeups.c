@@ -158,8 +158,7 @@ static void translated(struct qemu_plugin_tb *tb, size_t count) {
         return;
     qemu_plugin_register_vcpu_tb_exec_cb(tb, began, QEMU_PLUGIN_CB_NO_REGS, (void *)(uintptr_t)number);
     for (size_t i = 0; i < count; i++)
-        qemu_plugin_register_vcpu_insn_exec_inline(qemu_plugin_tb_get_insn(tb, i), QEMU_PLUGIN_INLINE_ADD_U64,
-                                                   &executed, 1);
+        count_executions(qemu_plugin_tb_get_insn(tb, i), &executed, 1);
 }
 
 /* The whole run is observed. */

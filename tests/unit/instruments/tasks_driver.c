@@ -47,7 +47,7 @@ struct qemu_plugin_insn *qemu_plugin_tb_get_insn(const struct qemu_plugin_tb *bl
 uint64_t qemu_plugin_tb_vaddr(const struct qemu_plugin_tb *block) {
     return block->instructions[0].address;
 }
-const void *qemu_plugin_insn_data(const struct qemu_plugin_insn *instruction) {
+const unsigned char *instruction_bytes(const struct qemu_plugin_insn *instruction) {
     return instruction->code;
 }
 size_t qemu_plugin_insn_size(const struct qemu_plugin_insn *instruction) {
@@ -65,10 +65,7 @@ void qemu_plugin_register_vcpu_insn_exec_cb(struct qemu_plugin_insn *instruction
     instruction->executed = function;
     instruction->data = data;
 }
-void qemu_plugin_register_vcpu_insn_exec_inline(struct qemu_plugin_insn *instruction,
-                                                enum qemu_plugin_op operation, void *counter,
-                                                uint64_t summand) {
-    (void)operation;
+void count_executions(struct qemu_plugin_insn *instruction, uint64_t *counter, uint64_t summand) {
     size_t place = 0;
     while (instruction->counters[place])
         place++;
