@@ -143,7 +143,7 @@ def from_other_archives(gone: UserError, act: Callable[[Archives], _Result]) -> 
 
     Args:
         gone: why the system's archives gave nothing; raised, with what the others reported, if none of them does.
-        act: raises `UserError` if it finds nothing. A host without an address is asked once.
+        act: raises `UserError` if it finds nothing. A host without an address is tried once.
     """
     for archives in other_archives(system_archives()):
         try:
