@@ -254,6 +254,18 @@ def test_a_package_that_is_gone_comes_from_the_pinned_snapshot(archive: Archive,
 
 
 @pytest.mark.slow
+def test_another_build_of_the_same_version_is_not_used(archive: Archive, service: Path) -> None:
+    """Ubuntu has the versions of some of Debian's packages, in builds of its own."""
+    pinned = archive.add("tool", {"usr/bin/tool": b"#!"})
+    keep(archive, service)
+    archive.remove("tool", "1.0-1")
+    other = archive.add("tool", {"usr/bin/tool": b"another"})
+    assert (other.version, other.sha256 != pinned.sha256) == (pinned.version, True)
+    fetch([pinned], quiet)
+    assert package_file(pinned.sha256).is_file()
+
+
+@pytest.mark.slow
 def test_a_snapshot_that_lacks_a_package_too_is_named_in_the_error(archive: Archive, service: Path) -> None:
     old = archive.add("tool", {})
     archive.remove("tool", "1.0-1")

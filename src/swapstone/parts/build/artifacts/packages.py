@@ -198,14 +198,24 @@ def fetch(packages: Sequence[Package], progress: Progress) -> None:
         left, folder = list(missing), Path(temporary)
 
         def download(apt: Apt) -> None:
-            """Download what is left; of an archive that lacks some packages, the others."""
+            """Download what is left; of an archive that lacks some packages, or has other builds of them, the others."""
+            gone: PackageGoneError | None = None
             try:
                 _download(apt, left, folder, progress)
             except PackageGoneError as error:
-                present = [package for package in left if package.name not in error.names]
-                apt.download([(package.name, package.version) for package in present], folder)
-                left[:] = [package for package in left if package not in present]
-                raise
+                gone = error
+                apt.download([(each.name, each.version) for each in left if each.name not in error.names], folder)
+            for package in [each for each in left if gone is None or each.name not in gone.names]:
+                try:
+                    _downloaded(package, folder)
+                    left.remove(package)
+                except UserError as error:
+                    for file in folder.glob(f"{package.name}_*.deb"):
+                        file.unlink()
+                    gone = gone or PackageGoneError(error.message, error.hint)
+            if gone:
+                gone.names = tuple(package.name for package in left)
+                raise gone
 
         def download_from(archives: Archives | None = None) -> None:
             if archives:
@@ -222,7 +232,7 @@ def fetch(packages: Sequence[Package], progress: Progress) -> None:
         except PackageGoneError as error:
             raise _with_unaffected(error, left) from error
         for package in missing:
-            _keep(package, folder)
+            _downloaded(package, folder).rename(package_file(package.sha256))
 
 
 def _with_unaffected(error: PackageGoneError, gone: Sequence[Package]) -> PackageGoneError:
@@ -265,8 +275,12 @@ def _download(apt: Apt, missing: Sequence[Package], folder: Path, progress: Prog
         raise
 
 
-def _keep(package: Package, folder: Path) -> None:
-    """Verify a downloaded package and move it to the cache."""
+def _downloaded(package: Package, folder: Path) -> Path:
+    """Return the file of a downloaded package.
+
+    Raises:
+        UserError: there is none with the digest of the lock.
+    """
     files = sorted(folder.glob(f"{package.name}_*.deb"))
     found = [path for path in files if sha256_of(path) == package.sha256]
     if not found:
@@ -275,7 +289,7 @@ def _keep(package: Package, folder: Path) -> None:
             f"{package.name} {package.version} for {package.architecture} {actual}; the lock has {package.sha256}.",
             "The archive replaced the file, or the lock is wrong. Update the lock: swapstone image lock",
         )
-    found[0].rename(package_file(package.sha256))
+    return found[0]
 
 
 class Contents:
