@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterable
@@ -98,6 +99,8 @@ def read_snapshots(path: Path | None = None) -> tuple[Snapshot, ...]:
 
 def system_archives() -> tuple[str, ...]:
     """Return address, release and the component ``main`` of each archive in the system's sources lists, separated by blanks."""
+    if shutil.which("apt-get") is None:
+        return ()
     command = ["apt-get", "update", "--print-uris"]  # needs no fetched lists
     listed = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False).stdout
     found = re.findall(r"^'(\S+/)dists/(\S+)/InRelease'", listed, re.MULTILINE)
