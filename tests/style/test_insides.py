@@ -26,7 +26,6 @@ ALLOWED: dict[str, int] = {
     "unit/artifacts/test_allocators.py": 1,
     "unit/artifacts/test_libc_files.py": 1,
     "unit/artifacts/test_libraries.py": 1,
-    "unit/artifacts/test_lwip_source.py": 2,
     "unit/artifacts/test_mirror.py": 1,
     "unit/artifacts/test_module_files.py": 1,
     "unit/artifacts/test_packages.py": 2,

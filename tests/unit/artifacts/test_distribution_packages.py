@@ -10,7 +10,8 @@ import pytest
 
 from swapstone.core.artifacts import distribution_packages
 from swapstone.core.artifacts.distribution_packages import install_command, missing_programs
-from swapstone.core.session.capabilities import capabilities
+from swapstone.core.session import capabilities as capability_checks
+from swapstone.core.session.capabilities import State, capabilities
 from swapstone.parts.explain.instruments import requirements
 from swapstone.parts.net.artifacts import crates
 
@@ -72,6 +73,20 @@ def test_one_command_installs_what_the_distribution_has_in_a_version_that_is_new
     monkeypatch.setattr(distribution_packages, "ADMINISTRATORS", "")
     missing = missing_programs(("cargo", "rustc", "cargo", "ip", "a command that the table lacks"))
     assert missing is not None and missing.hint == expected
+
+
+def test_a_study_whose_programs_are_missing_is_not_ready(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The study fs has no parts, and zram-vs-flash has some."""
+    monkeypatch.setattr(capability_checks, "study_names", lambda: ("fs", "zram-vs-flash"))
+    installed = distribution_packages.is_installed
+    absent = {"mksquashfs", "qemu-system-x86_64", "qemu-system-aarch64"}
+    monkeypatch.setattr(
+        distribution_packages, "is_installed", lambda program: program not in absent and installed(program)
+    )
+    found = {one.name: one for one in capabilities() if one.name.startswith("study ")}
+    assert set(found) == {"study fs", "study zram-vs-flash"}
+    assert {one.state for one in found.values()} == {State.MISSING}
+    assert "squashfs-tools" in found["study fs"].remedy
 
 
 @pytest.mark.slow

@@ -27,7 +27,7 @@ def archive(folder: Path) -> tuple[Path, Source]:
         entry = tarfile.TarInfo("lwip-2.2.1/src/core/tcp.c")
         opened.addfile(entry, io.BytesIO())
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    return path, Source(version="2.2.1", kind="debian", package="lwip", file=path.name, sha256=digest, suite="trixie")
+    return path, Source(version="2.2.1", kind="debian", package="lwip", file=path.name, sha256=digest)
 
 
 def test_a_given_folder_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -52,22 +52,7 @@ def test_the_archive_is_unpacked_once(tmp_path: Path, monkeypatch: pytest.Monkey
     assert [child.name for child in folder.parent.iterdir() if child.is_dir()] == [folder.name]
 
 
-def test_the_locked_source_names_its_suite_and_digest() -> None:
+def test_the_locked_source_names_its_digest() -> None:
     source = read_lock(share_dir() / lwip_source.LWIP_LOCK)["lwip"]
     assert source.kind == "debian"
-    assert source.suite
     assert len(source.sha256) == 64
-
-
-def test_a_suite_is_fetched_from_the_mirrors_of_the_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Listed:
-        stdout = (
-            "Packages main http://mirror/debian/\nDEP-11 main http://mirror/debian/\nPackages contrib http://other/\n"
-        )
-
-    monkeypatch.setattr(upstream_sources, "_run", lambda *_, **__: Listed)
-    apt = upstream_sources.SourceApt(tmp_path / "apt", "trixie")
-    apt._write_sources()
-    assert (
-        tmp_path / "apt/sources/suite.list"
-    ).read_text() == "deb-src [trusted=yes] http://mirror/debian/ trixie main\n"

@@ -22,7 +22,13 @@ from swapstone.parts.build.artifacts import packages, snapshot, upstream_sources
 from swapstone.parts.build.artifacts.apt import PackageGoneError
 from swapstone.parts.build.artifacts.mirror import from_mirror
 from swapstone.parts.build.artifacts.packages import Package, fetch, images_of, package_file, read_lock
-from swapstone.parts.build.artifacts.snapshot import archives_of, pin_snapshot, read_snapshots
+from swapstone.parts.build.artifacts.snapshot import (
+    archives_of,
+    from_other_archives,
+    other_archives,
+    pin_snapshot,
+    read_snapshots,
+)
 from swapstone.parts.build.artifacts.upstream_sources import Source, cache_path
 from swapstone.parts.vm.artifacts.lock_update import PinnedSource, locked_sources, vendor
 from swapstone.parts.vm.session import image_store
@@ -240,11 +246,23 @@ def test_a_package_that_is_gone_comes_from_the_pinned_snapshot(archive: Archive,
     messages: list[str] = []
     fetch([old, new], messages.append)
     assert package_file(old.sha256).is_file() and package_file(new.sha256).is_file()
-    assert f"the archive no longer has them; fetching from the snapshot of {TIME}" in messages
+    assert f"the archive does not have them; fetching from the snapshot of {TIME}" in messages
     assert (cache / "apt" / f"amd64-{TIME}" / "state" / "lists").is_dir(), "its lists are separate"
     wrong = msgspec.structs.replace(old, sha256="0" * 64)
     with pytest.raises(UserError, match=r"tool 1\.0-1 for amd64 has SHA-256"):
         fetch([wrong], quiet)
+
+
+@pytest.mark.slow
+def test_another_build_of_the_same_version_is_not_used(archive: Archive, service: Path) -> None:
+    """Ubuntu has the versions of some of Debian's packages, in builds of its own."""
+    pinned = archive.add("tool", {"usr/bin/tool": b"#!"})
+    keep(archive, service)
+    archive.remove("tool", "1.0-1")
+    other = archive.add("tool", {"usr/bin/tool": b"another"})
+    assert (other.version, other.sha256 != pinned.sha256) == (pinned.version, True)
+    fetch([pinned], quiet)
+    assert package_file(pinned.sha256).is_file()
 
 
 @pytest.mark.slow
@@ -270,7 +288,7 @@ def test_a_source_that_is_gone_comes_from_the_pinned_snapshot(
     listed = f"Package: pack\nVersion: 1.0-7\nChecksums-Sha256:\n {digest} 12 pack_1.0.orig.tar.gz\n"
     (tmp_path / "listed").write_text(listed)
     for name, script in {
-        "apt-cache": f'case "$2" in */apt-{TIME}/*) [ -e "${{2%apt.conf}}sources/snapshot.list" ] && cat {tmp_path}/listed;; esac',
+        "apt-cache": f'case "$2" in */apt-{TIME}/*) [ -e "${{2%apt.conf}}sources/other.list" ] && cat {tmp_path}/listed;; esac',
         "apt-get": f'case "$*" in *pack=1.0-7) cp {data} .;; esac',
     }.items():
         (tmp_path / "bin").mkdir(exist_ok=True)
@@ -301,9 +319,7 @@ def test_a_lock_that_is_written_pins_the_time_and_keeps_earlier_ones(tmp_path: P
 
 
 def pinned(path: Path) -> tuple[snapshot.Snapshot, ...]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.delenv("SWAPSTONE_SNAPSHOT", raising=False)
-        return read_snapshots(path)
+    return read_snapshots(path)
 
 
 def test_the_systems_archives_are_those_of_the_service() -> None:
@@ -321,9 +337,48 @@ def test_the_systems_archives_are_those_of_the_service() -> None:
     )
 
 
-def test_the_shipped_snapshots_name_the_releases_of_the_locks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_releases_of_the_locks_are_searched_at_mirrors_before_the_service(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("SWAPSTONE_SNAPSHOT", "none")
+    mirrors = ["http://m.example/debian/ trixie main", "http://m.example/debian-security/ trixie-security main"]
+    (there,) = other_archives(mirrors)
+    assert there.sources("deb", "bookworm") == (
+        "deb [trusted=yes check-valid-until=no] http://m.example/debian/ bookworm main\n"
+    )
+    assert "http://m.example/debian-security/ bookworm-security main" in there.lines
+    assert not set(mirrors) & set(there.lines), "the system's own archives were searched before"
+    ubuntu = ["http://archive.ubuntu.com/ubuntu noble main"]
+    assert other_archives(ubuntu) == ()
     monkeypatch.delenv("SWAPSTONE_SNAPSHOT")
-    first = read_snapshots()[0]
-    suites = {one.source.suite for one in locked_sources()} - {""}
-    assert suites <= {line.split()[1] for line in first.archives}
-    assert first.sources("deb").startswith("deb [trusted=yes check-valid-until=no] http://snapshot.debian.org/archive/")
+    assert "http://deb.debian.org/debian/ bookworm main" in other_archives(ubuntu)[0].lines
+    first, *services = other_archives(mirrors)
+    assert first == there
+    assert [each.title for each in services] == [f"the snapshot of {each.time}" for each in read_snapshots()]
+    assert (
+        services[0]
+        .sources("deb")
+        .startswith("deb [trusted=yes check-valid-until=no] http://snapshot.debian.org/archive/")
+    )
+
+
+def test_a_service_without_an_address_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SWAPSTONE_SNAPSHOT")
+    mirrors = ("http://m.example/debian/ trixie main",)
+    monkeypatch.setattr(snapshot, "system_archives", lambda: mirrors)
+    asked: list[str] = []
+
+    def act(archives: snapshot.Archives) -> None:
+        asked.append(archives.name)
+        raise UserError("Could not resolve 'a.example'")
+
+    with pytest.raises(
+        UserError, match=r"gone\. The releases of the locks at Debian's mirrors failed: Could .* The snap"
+    ):
+        from_other_archives(UserError("gone."), act)
+    assert asked == ["releases", read_snapshots()[0].time]
+
+
+def test_the_shipped_snapshots_name_the_releases_of_the_locks() -> None:
+    """bookworm's packages; trixie's for riscv64, and for the sources of lwIP."""
+    assert {"bookworm", "bookworm-security", "trixie"} <= {line.split()[1] for line in read_snapshots()[0].archives}

@@ -15,7 +15,7 @@ from swapstone.core.model import UnavailableError, UserError
 from swapstone.parts.build.artifacts import packages
 from swapstone.parts.build.artifacts.apt import Apt, PackageGoneError, oldest
 from swapstone.parts.build.artifacts.packages import Contents, Lock, fetch, package_file, read_lock, write_lock
-from swapstone.parts.build.artifacts.snapshot import Snapshot
+from swapstone.parts.build.artifacts.snapshot import Archives
 from tests.unit.artifacts.archive import APT_CONF, Archive, lock_of
 
 
@@ -167,9 +167,9 @@ def test_lists_that_a_mirror_lacks_under_the_codename_are_fetched_under_the_name
 
 
 def test_a_snapshot_of_an_architecture_of_another_release_has_that_release_only(cache: Path) -> None:
-    archives = ("debian bookworm main", "debian trixie main", "debian-security bookworm-security main")
-    snapshot = Snapshot(time="20260101T000000Z", archives=archives)
-    listed = {name: (Apt(name, snapshot).home / "sources.list").read_text() for name in ("amd64", "riscv64")}
+    lines = ("http://a/debian bookworm main", "http://a/debian trixie main", "http://a/security bookworm-security main")
+    archives = Archives(name="releases", title="others", lines=lines)
+    listed = {name: (Apt(name, archives).home / "sources.list").read_text() for name in ("amd64", "riscv64")}
     assert listed["amd64"].count("deb ") == 3
     assert listed["riscv64"].count("deb ") == 1 and " trixie main" in listed["riscv64"]
 
@@ -208,7 +208,7 @@ def test_a_full_cache(archive: Archive, monkeypatch: pytest.MonkeyPatch) -> None
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(packages, "_keep", full)
+    monkeypatch.setattr(packages, "_downloaded", full)
     with pytest.raises(UserError, match="can't be written: No space left on device"):
         fetch([package], lambda _: None)
 

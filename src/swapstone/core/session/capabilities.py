@@ -11,6 +11,8 @@ from swapstone.core.artifacts.tool_versions import compiler_version
 from swapstone.core.factors import Factor, Level, Stage, all_factors
 from swapstone.core.model import UserError
 from swapstone.core.model.parts import provided
+from swapstone.core.session.experiment import check_programs
+from swapstone.core.session.request import resolve
 from swapstone.core.session.study import plan_parts, plan_study
 from swapstone.core.session.study_file import load_study, study_names
 from swapstone.core.targets import Target, default_target, find_target_kind, open_target
@@ -92,11 +94,24 @@ def _studies() -> list[Finding]:
     return [
         ability(
             f"study {name}",
-            trouble_of(functools.partial(plan_parts, plan_study(name, load_study(name)), every=True)),
+            trouble_of(functools.partial(_check_study, name)),
             lambda: "ready",
         )
         for name in study_names()
     ]
+
+
+def _check_study(name: str) -> None:
+    """Check that a study can run here.
+
+    Raises:
+        UserError: it can't; names what is missing.
+    """
+    study = load_study(name)
+    if study.part:
+        plan_parts(plan_study(name, study), every=True)
+    else:
+        check_programs((resolve(study.request(name)),), every=True)
 
 
 def _levels(described: Mapping[str, Callable[[Level], str]]) -> list[Finding]:

@@ -22,7 +22,7 @@ from swapstone.core.artifacts.distribution_packages import require_command
 from swapstone.core.model import FrozenStruct, UnavailableError, UserError
 from swapstone.core.model.architectures import suite_of
 from swapstone.core.model.directories import cache_dir
-from swapstone.parts.build.artifacts.snapshot import Snapshot, archives_of
+from swapstone.parts.build.artifacts.snapshot import Archives, archives_of, system_archives
 
 
 def paragraphs(text: str) -> list[dict[str, str]]:
@@ -89,14 +89,14 @@ class Apt:
 
     Args:
         architecture: its Debian name, such as ``arm64``.
-        snapshot: to fetch from, instead of the system's sources.
+        archives: to fetch from, instead of the system's sources.
 
     Raises:
         UnavailableError: apt-get is not installed.
         UserError: the cache can't be written.
     """
 
-    def __init__(self, architecture: str, snapshot: Snapshot | None = None) -> None:
+    def __init__(self, architecture: str, archives: Archives | None = None) -> None:
         for program in ("apt-get", "apt-cache", "dpkg-deb"):
             if shutil.which(program) is None:
                 raise UnavailableError(
@@ -105,15 +105,15 @@ class Apt:
                     " `swapstone image vendor FOLDER` collects what images need, and SWAPSTONE_MIRROR=FOLDER uses it.",
                 )
         self.architecture = architecture
-        self.snapshot = snapshot
+        self.archives = archives
         self._suite = suite_of(architecture)
-        self.home = cache_dir() / "apt" / (f"{architecture}-{snapshot.time}" if snapshot else architecture)
+        self.home = cache_dir() / "apt" / (f"{architecture}-{archives.name}" if archives else architecture)
         with writable_folder(self.home):
             for name in ("state/lists/partial", "cache/archives/partial"):
                 (self.home / name).mkdir(parents=True, exist_ok=True)
             (self.home / "status").touch()
-            if snapshot:
-                (self.home / "sources.list").write_text(snapshot.of(self._suite).sources("deb"))
+            if archives:
+                (self.home / "sources.list").write_text(archives.sources("deb", self._suite))
             elif self._suite:
                 (self.home / "sources.list").write_text(self._suite_lines())
             (self.home / "apt.conf").write_text(self._configuration())
@@ -133,7 +133,7 @@ class Apt:
             "Acquire::https::Timeout": "60",
             "Acquire::IndexTargets::deb::DEP-11::DefaultEnabled": "false",
         }
-        if self.snapshot or self._suite:
+        if self.archives or self._suite:
             settings |= {"Dir::Etc::sourcelist": str(self.home / "sources.list"), "Dir::Etc::sourceparts": "-"}
         cleared = (
             "APT::Architectures",
@@ -159,7 +159,7 @@ class Apt:
             UserError: no list could be fetched.
         """
         result = self._run("apt-get", "update", "--quiet", "--error-on=any")
-        if result.returncode and self._suite and not self.snapshot and not self._has_lists(f"_dists_{self._suite}"):
+        if result.returncode and self._suite and not self.archives and not self._has_lists(f"_dists_{self._suite}"):
             result = self._updated_by_alias() or result
         self.offers.cache_clear()
         if result.returncode == 0:
@@ -240,8 +240,7 @@ class Apt:
 
     def _suite_lines(self) -> str:
         """Return lines for the architecture's release at each mirror of Debian that the system fetches packages from."""
-        listed = run_package_manager(["apt-get", "update", "--print-uris"], self.home)
-        mirrors = sorted(set(re.findall(r"^'(\S+/debian/)dists/", listed.stdout, re.MULTILINE)))
+        mirrors = sorted({line.split(" ")[0] for line in system_archives() if "/debian/ " in line})
         keys = next((f"[signed-by={keyring}] " for keyring in _KEYRINGS if Path(keyring).is_file()), "")
         return "".join(f"deb {keys}{mirror} {self._suite} main\n" for mirror in mirrors)
 

@@ -12,7 +12,6 @@ import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TypeVar
 
 import msgspec
 
@@ -22,11 +21,10 @@ from swapstone.core.model.directories import cache_dir, share_dir
 from swapstone.core.model.regular_file import read_toml
 from swapstone.parts.build.artifacts.apt import Apt, PackageGoneError
 from swapstone.parts.build.artifacts.mirror import from_mirror
-from swapstone.parts.build.artifacts.snapshot import read_snapshots
+from swapstone.parts.build.artifacts.snapshot import Archives, from_other_archives
 
 LOCK_VERSION = 1
 MOST_LINKS = 20
-_Result = TypeVar("_Result")
 Progress = Callable[[str], None]
 """Called with a line of text for each step."""
 
@@ -177,7 +175,7 @@ def images_of(lock: Lock) -> dict[str, frozenset[str]]:
 def fetch(packages: Sequence[Package], progress: Progress) -> None:
     """Put packages of one architecture into the cache, and verify their digests.
 
-    They come from the mirror, else from the system's archives, else from the snapshot service.
+    They come from the mirror, else from the system's archives, else from those of `other_archives`.
 
     Args:
         packages: to fetch; undamaged ones in the cache are not fetched again.
@@ -200,50 +198,41 @@ def fetch(packages: Sequence[Package], progress: Progress) -> None:
         left, folder = list(missing), Path(temporary)
 
         def download(apt: Apt) -> None:
-            """Download what is left; of an archive that lacks some packages, the others."""
+            """Download what is left; of an archive that lacks some packages, or has other builds of them, the others."""
+            gone: PackageGoneError | None = None
             try:
                 _download(apt, left, folder, progress)
             except PackageGoneError as error:
-                present = [package for package in left if package.name not in error.names]
-                if read_snapshots():
-                    apt.download([(package.name, package.version) for package in present], folder)
-                left[:] = [package for package in left if package not in present]
-                raise
+                gone = error
+                apt.download([(each.name, each.version) for each in left if each.name not in error.names], folder)
+            for package in [each for each in left if gone is None or each.name not in gone.names]:
+                try:
+                    _downloaded(package, folder)
+                    left.remove(package)
+                except UserError as error:
+                    for file in folder.glob(f"{package.name}_*.deb"):
+                        file.unlink()
+                    gone = gone or PackageGoneError(error.message, error.hint)
+            if gone:
+                gone.names = tuple(package.name for package in left)
+                raise gone
+
+        def download_from(archives: Archives | None = None) -> None:
+            if archives:
+                progress(f"the archive does not have them; fetching from {archives.title}")
+            apt = Apt(architecture, archives)
+            with apt.alone():
+                download(apt)
 
         try:
-            from_archives(architecture, download, progress)
+            try:
+                download_from()
+            except PackageGoneError as gone:
+                from_other_archives(gone, download_from)
         except PackageGoneError as error:
             raise _with_unaffected(error, left) from error
         for package in missing:
-            _keep(package, folder)
-
-
-def from_archives(architecture: str, act: Callable[[Apt], _Result], progress: Progress) -> _Result:
-    """Return what the system's archives give, or else the snapshot service.
-
-    Args:
-        architecture: its Debian name.
-        act: called with each archive, and its lock held, until it raises no `PackageGoneError`.
-        progress: called before a snapshot is used.
-
-    Raises:
-        PackageGoneError: that of the system's archives, with what the snapshot service reported.
-    """
-    try:
-        apt = Apt(architecture)
-        with apt.alone():
-            return act(apt)
-    except PackageGoneError as error:
-        gone = error
-    for snapshot in read_snapshots():
-        progress(f"the archive no longer has them; fetching from the snapshot of {snapshot.time}")
-        apt = Apt(architecture, snapshot)
-        try:
-            with apt.alone():
-                return act(apt)
-        except UserError as error:
-            gone.message += f" The snapshot of {snapshot.time} failed: {error.message}"
-    raise gone
+            _downloaded(package, folder).rename(package_file(package.sha256))
 
 
 def _with_unaffected(error: PackageGoneError, gone: Sequence[Package]) -> PackageGoneError:
@@ -286,8 +275,12 @@ def _download(apt: Apt, missing: Sequence[Package], folder: Path, progress: Prog
         raise
 
 
-def _keep(package: Package, folder: Path) -> None:
-    """Verify a downloaded package and move it to the cache."""
+def _downloaded(package: Package, folder: Path) -> Path:
+    """Return the file of a downloaded package.
+
+    Raises:
+        UserError: there is none with the digest of the lock.
+    """
     files = sorted(folder.glob(f"{package.name}_*.deb"))
     found = [path for path in files if sha256_of(path) == package.sha256]
     if not found:
@@ -296,7 +289,7 @@ def _keep(package: Package, folder: Path) -> None:
             f"{package.name} {package.version} for {package.architecture} {actual}; the lock has {package.sha256}.",
             "The archive replaced the file, or the lock is wrong. Update the lock: swapstone image lock",
         )
-    found[0].rename(package_file(package.sha256))
+    return found[0]
 
 
 class Contents:

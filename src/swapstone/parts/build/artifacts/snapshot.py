@@ -1,17 +1,20 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Debian's snapshot service: what an archive had at a given time, for pinned files that the archive no longer has.
+"""Archives for pinned files that those of the system lack: the releases of the locks at Debian's mirrors, and Debian's snapshot service.
 
-``native/snapshots.toml`` pins the times at which the locks were written. The files are authenticated by the digests of the locks, so
-neither keys nor dates of these lists are checked.
+``native/snapshots.toml`` pins the times at which the locks were written, and the releases that had the files then. The files are
+authenticated by the digests of the locks, so neither keys nor dates of these lists are checked.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import shutil
+import subprocess
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
@@ -24,10 +27,44 @@ VARIABLE = "SWAPSTONE_SNAPSHOT"
 
 NONE = "none"
 SERVICE = "http://snapshot.debian.org/archive"
+_MIRROR = "http://deb.debian.org/"
+"""For a system without a mirror of Debian, such as Ubuntu."""
+
 _MOST = 4
 """Times that are kept when the locks are written again."""
 
-_ARCHIVE = re.compile(r"\S+/(?P<archive>debian|debian-security)/? (?P<suite>\S+) (?P<component>\S+)")
+_ARCHIVE = re.compile(r"(?P<address>\S+/(?P<archive>debian|debian-security)/?) (?P<suite>\S+) (?P<component>\S+)")
+NO_NETWORK = re.compile(
+    "Could not resolve|Temporary failure resolving|Network is unreachable|Could not connect to server"
+)
+"""What apt-get and cargo print without a network."""
+
+_Result = TypeVar("_Result")
+
+
+class Archives(FrozenStruct, frozen=True, kw_only=True):
+    """Archives beside those of the system.
+
+    Attributes:
+        name: of the folder for their lists.
+        title: for messages.
+        lines: address, suite and component, each separated by a blank.
+    """
+
+    name: str
+    title: str
+    lines: tuple[str, ...]
+
+    def sources(self, kind: str, suite: str = "") -> str:
+        """Return lines for apt's ``sources.list``.
+
+        Args:
+            kind: ``deb`` or ``deb-src``.
+            suite: the only release; all by default.
+        """
+        options = "[trusted=yes check-valid-until=no]"
+        kept = (line for line in self.lines if not suite or line.split(" ")[1] == suite)
+        return "".join(f"{kind} {options} {line}\n" for line in kept)
 
 
 class Snapshot(FrozenStruct, frozen=True, kw_only=True):
@@ -41,24 +78,6 @@ class Snapshot(FrozenStruct, frozen=True, kw_only=True):
     time: str
     archives: tuple[str, ...]
 
-    def of(self, suite: str) -> Snapshot:
-        """Return the part of one release; all of it if no release is given."""
-        kept = tuple(line for line in self.archives if not suite or line.split(" ")[1] == suite)
-        return Snapshot(time=self.time, archives=kept)
-
-    def sources(self, kind: str) -> str:
-        """Return lines for apt's ``sources.list``.
-
-        Args:
-            kind: ``deb`` or ``deb-src``.
-        """
-        service = os.environ.get(VARIABLE) or SERVICE
-        options = "[trusted=yes check-valid-until=no]"
-        return "".join(
-            f"{kind} {options} {service}/{archive}/{self.time}/ {rest}\n"
-            for archive, _, rest in (line.partition(" ") for line in self.archives)
-        )
-
 
 class _Snapshots(msgspec.Struct, frozen=True, kw_only=True):
     snapshot: tuple[Snapshot, ...] = ()
@@ -70,14 +89,73 @@ def snapshots_path() -> Path:
 
 
 def read_snapshots(path: Path | None = None) -> tuple[Snapshot, ...]:
-    """Return the pinned times, the newest first; none if ``$SWAPSTONE_SNAPSHOT`` is ``none``.
+    """Return the pinned times, the newest first.
 
     Raises:
         UserError: the file can't be read.
     """
-    if os.environ.get(VARIABLE) == NONE:
-        return ()
     return read_toml(path or snapshots_path(), _Snapshots, "Write it again: swapstone image lock").snapshot
+
+
+def system_archives() -> tuple[str, ...]:
+    """Return address, release and the component ``main`` of each archive in the system's sources lists, separated by blanks."""
+    if shutil.which("apt-get") is None:
+        return ()
+    command = ["apt-get", "update", "--print-uris"]  # needs no fetched lists
+    listed = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False).stdout
+    found = re.findall(r"^'(\S+/)dists/(\S+)/InRelease'", listed, re.MULTILINE)
+    return tuple(f"{address} {release} main" for address, release in found)
+
+
+def other_archives(system: Iterable[str]) -> tuple[Archives, ...]:
+    """Return the archives to search for a pinned file that those of the system lack, in order.
+
+    Args:
+        system: as `system_archives` returns it.
+    """
+    path = snapshots_path()
+    pinned = read_snapshots(path)
+    own = [match for line in system if (match := _ARCHIVE.fullmatch(line))]
+    usual = () if os.environ.get(VARIABLE) else ("debian", "debian-security")
+    mirrors = {name: f"{_MIRROR}{name}/" for name in usual} | {match["archive"]: match["address"] for match in own}
+    releases = dict.fromkeys(archive for each in pinned for archive in each.archives)
+    present = {f"{match['archive']} {match['suite']} {match['component']}" for match in own}
+    at_mirrors = tuple(
+        f"{mirrors[archive]} {rest}"
+        for archive, _, rest in (line.partition(" ") for line in releases if line not in present)
+        if archive in mirrors
+    )
+    service = os.environ.get(VARIABLE) or SERVICE
+    snapshots = tuple(
+        Archives(
+            name=each.time,
+            title=f"the snapshot of {each.time}",
+            lines=tuple(
+                f"{service}/{archive}/{each.time}/ {rest}"
+                for archive, _, rest in (line.partition(" ") for line in each.archives)
+            ),
+        )
+        for each in (() if service == NONE else pinned)
+    )
+    releases_there = Archives(name="releases", title="the releases of the locks at Debian's mirrors", lines=at_mirrors)
+    return (*((releases_there,) if at_mirrors else ()), *snapshots)
+
+
+def from_other_archives(gone: UserError, act: Callable[[Archives], _Result]) -> _Result:
+    """Return what the first of `other_archives` gives that has it.
+
+    Args:
+        gone: why the system's archives gave nothing; raised, with what the others reported, if none of them does.
+        act: raises `UserError` if it finds nothing. A host without an address is tried once.
+    """
+    for archives in other_archives(system_archives()):
+        try:
+            return act(archives)
+        except UserError as error:
+            gone.message += f" {archives.title[0].upper()}{archives.title[1:]} failed: {error.message}"
+            if archives.name != "releases" and NO_NETWORK.search(error.message):
+                break
+    raise gone
 
 
 def archives_of(sources: Iterable[str]) -> tuple[str, ...]:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Fetch the pinned sources of third-party programs with the system's package managers, and verify their digests.
 
-They come from the mirror, else from the archives, else from the snapshot service. apt-get and cargo use folders in the cache, need no root,
-and don't change the system.
+They come from the mirror, else from the archives, else from those of `other_archives`. apt-get and cargo use folders in the cache, need no
+root, and don't change the system.
 """
 
 from __future__ import annotations
@@ -24,13 +24,10 @@ from swapstone.core.model.directories import cache_dir, share_dir
 from swapstone.core.model.regular_file import read_toml
 from swapstone.parts.build.artifacts.apt import paragraphs, run_package_manager
 from swapstone.parts.build.artifacts.mirror import from_mirror
-from swapstone.parts.build.artifacts.snapshot import Snapshot, read_snapshots
+from swapstone.parts.build.artifacts.snapshot import NO_NETWORK, Archives, from_other_archives
 
 LOCK = "native/allocators.toml"
 _FETCH_TIMEOUT_S = 600
-_NO_NETWORK = re.compile(
-    r"Could not resolve host|Temporary failure resolving|Network is unreachable|Could not connect to server"
-)
 _ONCE = "A network is needed once; downloads are cached."
 
 
@@ -43,7 +40,6 @@ class Source(FrozenStruct, frozen=True, kw_only=True):
         package: name of the package or crate.
         file: name of the archive.
         sha256: digest of the archive.
-        suite: release of the distribution that has the package; empty for the releases in the system's sources lists.
     """
 
     version: str
@@ -51,7 +47,6 @@ class Source(FrozenStruct, frozen=True, kw_only=True):
     package: str
     file: str
     sha256: str
-    suite: str = ""
 
 
 def read_lock(path: Path | None = None) -> dict[str, Source]:
@@ -166,7 +161,7 @@ def failure_cause(output: str) -> str:
     causes = [after for line, after in itertools.pairwise(lines) if line == "Caused by:"]
     errors = [line for line in lines if line.startswith(("E:", "error:"))]
     cause = (failed[:1] or causes[-1:] or errors[-1:] or lines[-1:] or ["it printed nothing"])[0]
-    return f"no network: {cause}" if _NO_NETWORK.search(cause) else cause
+    return f"no network: {cause}" if NO_NETWORK.search(cause) else cause
 
 
 def _from_crates(source: Source, home: Path, work: Path) -> Path:
@@ -189,26 +184,23 @@ def _from_crates(source: Source, home: Path, work: Path) -> Path:
 
 
 def _from_archive(source: Source, home: Path, work: Path, lock: str) -> Path:
-    """Fetch the upstream archive of a source package with apt-get: from the system's archives, else from the snapshot service."""
-    apt = SourceApt(home / f"apt-{source.suite}" if source.suite else home / "apt", source.suite)
+    """Fetch the upstream archive of a source package with apt-get: from the system's archives, else from other ones."""
     try:
-        return _from_apt(apt, source, work, lock)
-    except UnavailableError as error:
-        if _NO_NETWORK.search(error.message):
+        return _from_apt(SourceApt(home / "apt"), source, work, lock)
+    except UnavailableError as gone:
+        if NO_NETWORK.search(gone.message):
             raise
-        gone = error
-    for snapshot in read_snapshots():
-        try:
-            return _from_apt(SourceApt(home / f"apt-{snapshot.time}", snapshot=snapshot), source, work, lock)
-        except UnavailableError as error:
-            gone.message += f" The snapshot of {snapshot.time} failed: {error.message}"
-    raise gone
+        return from_other_archives(
+            gone, lambda other: _from_apt(SourceApt(home / f"apt-{other.name}", other), source, work, lock)
+        )
 
 
 def _from_apt(apt: SourceApt, source: Source, work: Path, lock: str) -> Path:
-    """Fetch the upstream archive from the package version that has the locked archive."""
-    version, others, error = apt.version_with(source), apt.versions(source.package), ""
-    for _ in range(2):
+    """Fetch the upstream archive from the package version that has the locked archive; the lists may be outdated or missing."""
+    error = ""
+    for updated in (False, True):
+        error = (updated and apt.update()) or error
+        version = apt.version_with(source)
         if version is not None:
             result = apt.get(
                 ["source", "--download-only", "--tar-only", "--only-source", f"{source.package}={version}"], work
@@ -216,14 +208,12 @@ def _from_apt(apt: SourceApt, source: Source, work: Path, lock: str) -> Path:
             if (work / source.file).is_file():
                 return work / source.file
             error = failure_cause(result.stderr + result.stdout)
-        error = apt.update() or error
-        version, others = apt.version_with(source), apt.versions(source.package)
-    if others and version is None and not source.suite:
+    if version is None and (others := apt.versions(source.package)):
         raise UnavailableError(
             f"This machine's package archive lacks the sources {source.file}; it has {source.package} {', '.join(others)}.",
             f"In a checkout, `{tool_for(lock)}` writes the archive's versions to {lock}; results are then of another version.",
         )
-    raise UnavailableError(f"apt-get can't fetch the sources {source.file}: {error}.", _ONCE)
+    raise UnavailableError(f"apt-get can't fetch the sources {source.file}: {error or 'no archive lists them'}.", _ONCE)
 
 
 class SourceApt:
@@ -231,14 +221,12 @@ class SourceApt:
 
     Args:
         home: folder for its files.
-        suite: release to fetch from, at the mirrors of the system's sources lists; empty for the releases that these name.
-        snapshot: to fetch from, instead of the system's mirrors.
+        archives: to fetch from, instead of those of the system's sources lists.
     """
 
-    def __init__(self, home: Path, suite: str = "", snapshot: Snapshot | None = None) -> None:
+    def __init__(self, home: Path, archives: Archives | None = None) -> None:
         self._home = home
-        self._suite = suite
-        self._snapshot = snapshot
+        self._archives = archives
         self._conf = home / "apt.conf"
         for name in ("state/lists/partial", "cache/archives/partial", "sources"):
             (home / name).mkdir(parents=True, exist_ok=True)
@@ -283,11 +271,9 @@ class SourceApt:
         return next((stanza["Version"] for stanza in found), None)
 
     def _write_sources(self) -> None:
-        """Write source lists from the system's lists of binary packages, or of the snapshot."""
-        if self._snapshot or self._suite:
-            name = "snapshot.list" if self._snapshot else "suite.list"
-            text = self._snapshot.sources("deb-src") if self._snapshot else self._suite_lines()
-            (self._home / "sources" / name).write_text(text)
+        """Write source lists from the system's lists of binary packages, or of other archives."""
+        if self._archives:
+            (self._home / "sources" / "other.list").write_text(self._archives.sources("deb-src"))
             return
         asked = ["apt-config", "shell", "LIST", "Dir::Etc::sourcelist/f", "PARTS", "Dir::Etc::sourceparts/d"]
         places = dict(word.partition("=")[::2] for word in shlex.split(_run(asked, self._home).stdout))
@@ -303,15 +289,6 @@ class SourceApt:
                 if convert := _AS_SOURCES.get(path.suffix):
                     text = convert(path.read_text("utf-8"))
                     (self._home / "sources" / f"{number}{path.suffix}").write_text(text)
-
-    def _suite_lines(self) -> str:
-        """Return lines for the sources of the suite at each mirror that the system fetches packages from.
-
-        The lock's digest authenticates the archive, so a system without the release's keys can fetch it, too.
-        """
-        listed = _run(["apt-get", "indextargets", "--format", "$(CREATED_BY) $(COMPONENT) $(REPO_URI)"], self._home)
-        mirrors = sorted(set(re.findall(r"^Packages main (\S+)$", listed.stdout, re.MULTILINE)))
-        return "".join(f"deb-src [trusted=yes] {mirror} {self._suite} main\n" for mirror in mirrors)
 
 
 def lines_as_sources(text: str) -> str:
