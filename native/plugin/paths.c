@@ -322,9 +322,10 @@ static void translated(struct qemu_plugin_tb *tb, size_t count) {
     watch_block(tb, count, block);
     for (size_t i = 0; i < count; i++) {
         struct qemu_plugin_insn *instruction = qemu_plugin_tb_get_insn(tb, i);
-        count_each_time(instruction, counters, 1);
+        /* The call comes first: QEMU 10 keeps the order, and 7.2 counts after calls. */
         if (paths_exec && qemu_plugin_insn_vaddr(instruction) == paths_exec)
             qemu_plugin_register_vcpu_insn_exec_cb(instruction, new_program, QEMU_PLUGIN_CB_NO_REGS, NULL);
+        count_each_time(instruction, counters, 1);
         if (architecture == ARM64)
             watch_link(instruction, block);
     }
