@@ -7,7 +7,7 @@
 
 Three programs (a loop; sorted and hashed texts on the heap; system calls, pages and processes) are compared with copies that do 0.02,
 0.1, 0.5 or 1 % more work, one system call more in 1000, or touch one page more in 100; and with builds of the same work: another build
-ID, none, debug information, no symbols, other names, other paths, a RUNPATH, another order of linking, another version string, an unused
+ID, none, debug information, no symbols, other names, other paths, another order of linking, another version string, an unused
 function, unrelated files beside. Each pair is one `swapstone compare --target vm`. A stated row is one whose verdict is a difference; of
 the same work, rows of the files' sizes are left out, for such builds do differ in size. The exit status is 1 if a row states a difference
 of the same work, or if none states a planted one.
@@ -52,7 +52,6 @@ WAYS: dict[str, tuple[str, ...]] = {
     "another name": ("NAME",),
     "another path of equal length": ("PATH",),
     "a longer path": ("LONGER",),
-    "an unused RUNPATH": ("-Wl,-rpath,/no/such/folder",),
     "no text of the compiler": ("-fno-ident",),
     "unrelated files beside": ("BESIDE",),
     "bytes appended to the file": ("APPENDED",),
