@@ -471,6 +471,11 @@ int port_mkdir(const char *path, int mode) {
     return (int)result("mkdir", 0);
 }
 
+const char *const port_stream_links[PORT_STREAM_LINKS][2] = {{"/proc/self/fd", "/dev/fd"},
+                                                             {"/proc/self/fd/0", "/dev/stdin"},
+                                                             {"/proc/self/fd/1", "/dev/stdout"},
+                                                             {"/proc/self/fd/2", "/dev/stderr"}};
+
 int port_symlink(const char *target, const char *path) {
     print("symlink %s %s", target, path);
     return (int)result("symlink", 0);
