@@ -285,7 +285,7 @@ def test_an_interpreter_brings_its_libraries_and_a_script_what_it_imports(tmp_pa
         {
             "lib/python3.11/os.py": "",
             "lib/python3.11/test/big.py": "",
-            f"{site}/one/__init__.py": "import two",
+            f"{site}/one/__init__.py": "import two\ntry:\n    import three\nexcept ImportError: pass\n",
             f"{site}/two.py": "",
             f"{site}/three.py": "",
             f"{site}/one-1.0.dist-info/METADATA": "",
@@ -302,6 +302,17 @@ def test_an_interpreter_brings_its_libraries_and_a_script_what_it_imports(tmp_pa
     given = of_command(work, str(python), "-c", "import sys, os; import io, far")
     assert {f"{work}/far.py", f"{tmp_path}/py/lib/python3.11/os.py"} <= given
     assert names.isdisjoint({"work/far.py", "py/lib/python3.11/test/big.py", f"py/{site}/three.py"})
+
+
+def test_env_starts_an_interpreter_with_its_libraries(tmp_path: Path) -> None:
+    python = interpreter(tmp_path / "py", "python3.11", {"lib/python3.11/os.py": ""})
+    script = tmp_path / "x.py"
+    script.write_text("#!/usr/bin/env python3.11\nimport os\n")
+    script.chmod(0o755)
+    own = OwnProgram(name="p", arguments=(str(script),), directory=str(tmp_path))
+    path = (("PATH", str(python.parent)),)
+    found = carried_files(own, str(script), str(tmp_path), HERE, environment=path)
+    assert {str(python), str(tmp_path / "py/lib/python3.11/os.py")} <= found.files.keys()
 
 
 def test_a_script_of_node_brings_its_modules_and_those_that_they_need(tmp_path: Path) -> None:

@@ -162,6 +162,7 @@ class _Files:
         self._read: dict[str, tuple[bytes, int]] = {}
         self._outside: dict[str, str] = {}
         self._names: list[str] = []
+        self._started = ""  # by env(1)
         self._bytes = 0
         self.add_folder(folder)
 
@@ -250,6 +251,7 @@ class _Files:
         if not content.startswith(b"\x7fELF"):
             raise UserError(f"The script {safe(script)} needs {safe(path)}, which is no ELF program.", _ROOTFS)
         self._take(resolve_closure(path, host_tree(self._reader), folder=self._folder), path, native=True)
+        self._started = path
 
     def add_imports(self, binary: str, program: str, arguments: Sequence[str], path_variable: str) -> None:
         """Add what a script or an interpreter needs beside the program: a shell, commands, libraries and modules.
@@ -260,11 +262,12 @@ class _Files:
         script = os.path.join(self._folder, named) if program == binary else program  # noqa: PTH118
         texts = [(self._folder, after) for word, after in itertools.pairwise(arguments) if word in {"-c", "-e"}]
         texts = texts or [(os.path.dirname(script), text_of(script))]  # noqa: PTH120
-        files = list(library_files(binary, texts))
+        interpreter = self._started or binary
+        files = list(library_files(interpreter, texts))
         for each in files:
             self.add(str(each))
         wanted = [_SHELL] if files or program != binary or is_shell(binary) else []
-        wanted += commands_of(binary, [text for _, text in texts])
+        wanted += commands_of(interpreter, [text for _, text in texts])
         for name in wanted:  # grows in the loop
             path = shutil.which(name if "/" not in name else os.path.join(self._folder, name), path=path_variable)  # noqa: PTH118
             known = path is None or os.path.realpath(path) in self._files or not _has_place(path)

@@ -64,7 +64,7 @@ _INTERPRETERS = (
         re.compile(r"perl([\d.]*)"),
         ("lib/*/perl-base", "lib/*/perl/5.*/auto"),
         ("lib/*/perl/5.*", "share/perl/5.*", "share/perl5", "lib/*/perl5/5.*", "lib/perl5/5.*"),
-        re.compile(r"^[ \t]*(?:use|require)[ \t]+([A-Za-z]\w*(?:::\w+)*)", re.MULTILINE),
+        re.compile(r"(?:^|;)[ \t]*(?:use|require)[ \t]+([A-Za-z]\w*(?:::\w+)*)", re.MULTILINE),
         endings=re.compile(r"\.pm"),
     ),
     _Interpreter(
@@ -76,10 +76,13 @@ _INTERPRETERS = (
     _Interpreter(re.compile(r"tclsh([\d.]*)"), ("share/tcltk/tcl{}", "lib/tcl{}")),
 )
 _UNUSED = re.compile(
-    r"tests?|idlelib|site-packages|dist-packages|ensurepip|lib2to3|pydoc_data|tkinter|turtledemo|config-.*|_tkinter.*\.so"
-    r"|.*\.opt-[12]\.pyc|.*\.(?:a|o|pod)"
+    r"tests?|idlelib|distutils|msilib|wsgiref|site-packages|dist-packages|ensurepip|lib2to3|pydoc_data|tkinter|turtledemo|config-.*|_tkinter.*\.so"
+    r"|.*\.opt-[12]\.pyc|.*\.(?:a|o|h|pod|pxd|pyi|pyx)"
 )
 """What programs on a machine without a display do not import, or of which they get what they import."""
+
+_TOOLS = re.compile(r"(?:^|/)(?:conftest\.py|_?testing|f2py|_?distutils|setup\.py|mypy_plugin)")
+"""Modules that a package has for its tests and for builds: what they import is not followed."""
 
 _MODULES = frozenset({".py", ".pm", ".js", ".mjs", ".cjs"})
 
@@ -142,17 +145,30 @@ def _imported(interpreter: _Interpreter, folder: Path, text: str, packages: Sequ
     wanted = [(folder, text)]
     while wanted:
         here, text = wanted.pop()
-        near = [*([here] if here.is_relative_to(folder) else []), *packages]
+        own = here.is_relative_to(folder) and "node_modules" not in here.parts
+        own = own and not any(map(here.is_relative_to, packages))
+        near = [*([here] if own else []), *packages]
         near += [above / "node_modules" for above in (here, *here.parents) if (above / "node_modules").is_dir()]
-        statements = (match[1] for match in interpreter.imports.finditer(text))
+        # What a package imports in a function or tries to import, it can do without.
+        found = (match for match in interpreter.imports.finditer(text) if own or not _is_indented(text, match.start(1)))
+        statements = (match[1] for match in found)
         names = dict.fromkeys(name[0] for each in statements for name in interpreter.names.finditer(each))
         paths = {os.path.normpath(place / name.replace("::", "/")) for place in near for name in names}
         for path in sorted(paths - tried):
-            for found in _named(path, interpreter.endings, listings):
-                files = list(_tree(found)) if not here.is_relative_to(found) else []
+            for module in _named(path, interpreter.endings, listings):
+                files = list(_tree(module)) if not here.is_relative_to(module) else []
                 yield from files
-                wanted += [(each.parent, text_of(each)) for each in files if each.suffix in _MODULES]
+                followed = [
+                    each
+                    for each in files
+                    if each.suffix in _MODULES and not _TOOLS.search(str(each.relative_to(module.parent)))
+                ]
+                wanted += [(each.parent, text_of(each)) for each in followed]
         tried |= paths
+
+
+def _is_indented(text: str, at: int) -> bool:
+    return text[text.rfind("\n", 0, at) + 1 : at][:1].isspace()
 
 
 def _named(path: str, endings: re.Pattern[str], listings: dict[str, list[str]]) -> Iterator[Path]:
