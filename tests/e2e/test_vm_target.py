@@ -140,7 +140,7 @@ def test_two_programs_are_compared_and_a_failure_tells_what_is_there(tmp_path: P
     assert all(["first", [7.0]] in [[each["metric"], each["values"]] for each in run["samples"]] for run in runs)
     # The same machines as before, which need no second boot.
     failed = swapstone(tmp_path, "compare", *pair, "--out", "f", "--", "missing", expect=4)
-    assert "the machine has the program, its libraries and and what arguments and --files name" in failed.stderr
+    assert "the machine has the program, its libraries, and what arguments and --files name" in failed.stderr
 
 
 @pytest.mark.slow

@@ -211,7 +211,7 @@ def _too_old_a_musl(program: str) -> str:
     """As `needs_newer_musl`, of a program that is a file of this machine."""
     try:
         return needs_newer_musl(program)
-    except (OSError, UserError):
+    except (OSError, ValueError, UserError):
         return ""
 
 
@@ -441,10 +441,13 @@ class SourceProgram(UserProgram):
         """Return what to try after a failure, if that is known."""
         uncarried = self._build.uncarried
         if answer.outcome is ProcessOutcome.SIGNALED and not self._own.build:
-            found = map(
-                _too_old_a_musl, dict.fromkeys((self._own.arguments[0], *(path for _, path in self._own.programs)))
+            own = self._own
+            started = (
+                *own.arguments[:1],
+                *(path for _, path in own.programs),
+                *(line.words[0] for line in own.commands),
             )
-            if old := next(filter(None, found), ""):
+            if old := next(filter(None, map(_too_old_a_musl, dict.fromkeys(started))), ""):
                 return f"; {old}: compare in a root that has it, such as rootfs=docker:alpine:3.20"
         if uncarried is not None and answer.outcome is ProcessOutcome.EXITED and answer.code:
             named = " ".join(f"--files {shlex.quote(safe(name))}" for name in uncarried(answer.stderr))
