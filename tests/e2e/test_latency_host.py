@@ -56,9 +56,11 @@ def test_priorities_of_cyclictest_are_observed_in_its_threads(tmp_path: Path, ta
     path = FakeSsh(tmp_path / "board").path if target != "host" else os.environ["PATH"]
     record = tmp_path / "r"
     asked = ("priority=fifo99,fifo01", "--target", target, "--only", "cyclictest", "--duration", "1s", "--blocks", "1")
-    swapstone(tmp_path, "compare", *asked, "--out", str(record), PATH=path)
+    # On a busy machine a thread may not have its priority yet when the threads are read: such a run is refused.
+    swapstone(tmp_path, "compare", *asked, "--out", str(record), PATH=path, expect=frozenset({0, 4}))
     runs = [run for run in runs_of(record) if run["status"] == "ok"]
     assert runs
+    assert all("was in force" in run["reason"] for run in runs_of(record) if run["status"] != "ok")
     for run in runs:
         assert run["trial"]["variant"] == f"priority={dict(run['observed'])['priority']}"
         assert sum(count for _, count in run["histogram"]) >= 10_000
