@@ -268,6 +268,17 @@ def test_a_shell_script_brings_its_shell_and_the_commands_that_it_names(tmp_path
     assert {"head", "ls", "sh"} <= {Path(path).name for path in of_command(tmp_path, "/bin/sh", "-c", "ls | head -1")}
 
 
+def test_what_only_seems_to_be_needed_refuses_nothing(tmp_path: Path) -> None:
+    """A set-user-ID program, and a script whose interpreter is absent."""
+    static(tmp_path / "other-user", mode=0o4755)
+    static(tmp_path / "lost", b"#!/no/such/interpreter\n")
+    script = static(tmp_path / "run", b"#!/bin/sh -e\n./other-user && ./lost\nwc -l < x\n")
+    names = {Path(path).name for path in of_command(tmp_path, str(script), "other-user")}
+    assert {"run", "sh", "wc"} <= names
+    assert "other-user" not in names
+    assert "wc" in {Path(path).name for path in of_command(tmp_path, "/bin/sh", "-e", "run")}
+
+
 def interpreter(top: Path, name: str, libraries: dict[str, str]) -> Path:
     """Make a folder with an interpreter, a static program that is never executed, and its libraries."""
     (top / "bin").mkdir(parents=True)

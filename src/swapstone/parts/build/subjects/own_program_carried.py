@@ -6,6 +6,7 @@ Each file is read once, as a regular file, and its bytes go into the machine's i
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import re
@@ -30,7 +31,7 @@ from swapstone.parts.build.artifacts.program_closure import (
     read_cache,
     resolve_closure,
 )
-from swapstone.parts.build.subjects.script_files import commands_of, is_shell, library_files, text_of
+from swapstone.parts.build.subjects.script_files import commands_of, is_plain, is_shell, library_files, text_of
 
 MOST_FILES = 20_000
 MOST_INTERPRETERS = 4
@@ -39,6 +40,9 @@ MOST_INTERPRETERS = 4
 _LINE_BYTES = 256
 _MOST_COMMANDS = 200
 _SHELL = "/bin/sh"
+_TEXT = re.compile("-[A-Za-z]*[ce]")
+"""Options whose argument is a script, of shells and other interpreters; some of them have none, such as ``sh -e``."""
+
 _PACKAGES = "/usr/"
 """Where packages of a distribution install links, such as that of python3.11 to a file in /etc."""
 
@@ -106,7 +110,7 @@ def _named_by_arguments(arguments: Sequence[str], folder: str) -> Iterator[str]:
         path = os.path.join(folder, word)  # noqa: PTH118 - a word may be any text
         if word and "\0" not in word and _has_place(path):
             inside = os.path.realpath(path).startswith(f"{os.path.realpath(folder).rstrip('/')}/")
-            if os.path.isfile(path) or (inside and os.path.isdir(path)):  # noqa: PTH112, PTH113
+            if is_plain(path) or (inside and os.path.isdir(path)):  # noqa: PTH112
                 yield word
 
 
@@ -260,9 +264,9 @@ class _Files:
         """
         named = next((word for word in arguments if not word.startswith("-")), "")
         script = os.path.join(self._folder, named) if program == binary else program  # noqa: PTH118
-        texts = [(self._folder, after) for word, after in itertools.pairwise(arguments) if word in {"-c", "-e"}]
-        texts = texts or [(os.path.dirname(script), text_of(script))]  # noqa: PTH120
         interpreter = self._started or binary
+        texts = [(self._folder, after) for word, after in itertools.pairwise(arguments) if _TEXT.fullmatch(word)]
+        texts.append((os.path.dirname(script), text_of(script)))  # noqa: PTH120
         files = list(library_files(interpreter, texts))
         for each in files:
             self.add(str(each))
@@ -271,7 +275,9 @@ class _Files:
         for name in wanted:  # grows in the loop
             path = shutil.which(name if "/" not in name else os.path.join(self._folder, name), path=path_variable)  # noqa: PTH118
             known = path is None or os.path.realpath(path) in self._files or not _has_place(path)
-            if path is not None and not known and len(wanted) <= _MOST_COMMANDS:
+            if path is None or known or len(wanted) > _MOST_COMMANDS:
+                continue
+            with contextlib.suppress(UserError):  # a word may only seem to be a command: it refuses nothing
                 started = self.add_program(path, path_variable)
                 closure = resolve_closure(started, host_tree(self._reader), folder=self._folder)
                 self._take(closure, started, native=True)

@@ -10,6 +10,7 @@ import bisect
 import itertools
 import os
 import re
+import stat
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -104,9 +105,18 @@ def text_of(path: str | Path) -> str:
     """Return the text of a script; empty if the file is large or no text."""
     file = Path(path)
     try:
-        return file.read_text(errors="replace") if file.is_file() and file.stat().st_size <= _MOST_BYTES else ""
+        return file.read_text(errors="replace") if is_plain(path) and file.stat().st_size <= _MOST_BYTES else ""
     except OSError:
         return ""
+
+
+def is_plain(path: str | Path) -> bool:
+    """Whether a path leads to a regular file that may be read, and that does not start as another user."""
+    try:
+        mode = os.stat(path).st_mode  # noqa: PTH116 - a word may be any text
+    except (OSError, ValueError):
+        return False
+    return stat.S_ISREG(mode) and not mode & (stat.S_ISUID | stat.S_ISGID) and os.access(path, os.R_OK)
 
 
 def library_files(program: str, texts: Sequence[tuple[str, str]]) -> Iterator[Path]:
@@ -120,7 +130,7 @@ def library_files(program: str, texts: Sequence[tuple[str, str]]) -> Iterator[Pa
     found = ((each, match[1] or "") for each in _INTERPRETERS if (match := each.name.fullmatch(real.name)))
     for interpreter, version in found:
         tops = tuple(dict.fromkeys((Path(program).parent.parent, real.parent.parent)))
-        yield from (top / "pyvenv.cfg" for top in tops if (top / "pyvenv.cfg").is_file())
+        yield from filter(is_plain, (top / "pyvenv.cfg" for top in tops))
         for library in _folders(interpreter.libraries, tops, version):
             yield from _tree(library)
         packages = _folders(interpreter.packages, tops, version)
@@ -134,8 +144,8 @@ def _folders(globs: Sequence[str], tops: Sequence[Path], version: str) -> list[P
 
 def _tree(top: Path) -> Iterator[Path]:
     """Yield the files of a folder that programs may read, in a fixed order; of a file, itself."""
-    for path in sorted(top.rglob("*")) if top.is_dir() else (top,):
-        if path.is_file() and not any(map(_UNUSED.fullmatch, path.relative_to(top).parts)):
+    for path in sorted(top.rglob("*")) if os.path.isdir(top) else (top,):  # noqa: PTH112 - no error for another user
+        if is_plain(path) and not any(map(_UNUSED.fullmatch, path.relative_to(top).parts)):
             yield path
 
 
@@ -148,7 +158,7 @@ def _imported(interpreter: _Interpreter, folder: Path, text: str, packages: Sequ
         own = here.is_relative_to(folder) and "node_modules" not in here.parts
         own = own and not any(map(here.is_relative_to, packages))
         near = [*([here] if own else []), *packages]
-        near += [above / "node_modules" for above in (here, *here.parents) if (above / "node_modules").is_dir()]
+        near += [above / "node_modules" for above in (here, *here.parents)]
         # What a package imports in a function or tries to import, it can do without.
         found = (match for match in interpreter.imports.finditer(text) if own or not _is_indented(text, match.start(1)))
         statements = (match[1] for match in found)
@@ -175,7 +185,10 @@ def _named(path: str, endings: re.Pattern[str], listings: dict[str, list[str]]) 
     """Yield the files and folders whose paths are a module's, with an ending of a module."""
     folder, _, name = path.rpartition("/")
     if folder not in listings:
-        listings[folder] = sorted(path.name for path in Path(folder).iterdir()) if Path(folder).is_dir() else []
+        try:
+            listings[folder] = sorted(each.name for each in Path(folder).iterdir())
+        except OSError:  # absent, no folder, or not for this user
+            listings[folder] = []
     names = listings[folder]
     for each in itertools.takewhile(lambda one: one.startswith(name), names[bisect.bisect_left(names, name) :]):
         if endings.fullmatch(each[len(name) :]):
