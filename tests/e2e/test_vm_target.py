@@ -144,6 +144,19 @@ def test_two_programs_are_compared_and_a_failure_tells_what_is_there(tmp_path: P
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="as below")
+def test_a_script_runs_with_its_commands_and_the_loopback_device(tmp_path: Path) -> None:
+    script = tmp_path / "run"
+    script.write_text("""#!/bin/sh
+[ "$(seq 3 | sort -r | tr -d 12)" = 3 ] && [ "$(cat /sys/class/net/lo/flags)" = 0x9 ] && [ -d /dev/shm ] && cat /dev/fd/0
+""")  # IFF_UP and IFF_LOOPBACK of netdevice(7)
+    script.chmod(0o755)
+    swapstone(tmp_path, "compare", "env:X=1,2", "--target", "vm", "--blocks", "1", "--out", "r", "--", "./run")
+    runs = runs_of(tmp_path / "r")
+    assert {run["status"] for run in runs} == {"ok"}
+
+
+@pytest.mark.slow
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="images that programs can be built for are of x86_64")
 def test_a_comparison_in_a_virtual_machine_is_exact_and_can_be_recomputed(tmp_path: Path, exhaustive: bool) -> None:
     """Runs differ only by variant and replicate, and a repeated experiment gives equal bytes."""
