@@ -44,10 +44,11 @@ def test_a_note_on_orphans_states_the_exit_status(agent: Path, tmp_path: Path) -
     assert answer.notes == ("left 1 process running, killed by the agent; its own end was exit status 4",)
 
 
-@pytest.mark.parametrize(("name", "killed"), [("leaves", [3]), ("daemon", [1]), ("chain", range(1, 99))])
+@pytest.mark.parametrize(("name", "killed"), [("leaves", [3]), ("daemon", [1, 2]), ("chain", range(1, 99))])
 def test_processes_that_outlive_the_program_are_killed(
     agent: Path, tmp_path: Path, programs: Path, name: str, killed: Sequence[int]
 ) -> None:
+    # Of a daemon the process in between may still be there.
     answer = one(agent, request(tmp_path, build(programs, name)))
     assert answer.outcome is ProcessOutcome.ORPHANS
     assert answer.code in killed
