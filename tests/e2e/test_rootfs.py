@@ -19,8 +19,10 @@ from swapstone.core.record import load
 from swapstone.core.session.sample_check import derive
 from swapstone.parts.vm.artifacts.root_archives import IMAGE_ARCHITECTURES
 from tests.e2e.cli import TIMEOUT_S, command, environment, runs_of, swapstone
-from tests.programs import require, with_nice_0
+from tests.programs import missing, require, with_nice_0
 from tests.raw_outputs import raw_text
+
+needs_perf = pytest.mark.skipif(os.geteuid() != 0 or bool(missing("perf")), reason="needs root and perf")
 
 # The program prints which files it finds, and writes one.
 PROGRAM = r"""
@@ -346,6 +348,40 @@ def test_a_server_runs_in_a_root_and_its_load_generator_outside(roots: Path, cac
     assert levels_in(roots / "r", "rootfs") == {str(roots / "a"), str(roots / "b")}
     assert "requests a second" in result.stdout
     assert not list(roots.glob("[ab]/**/ab"))
+
+
+WORK = r"""
+    #include <stdio.h>
+    __attribute__((noinline)) static int planted(int turns) {
+        volatile int left = turns;
+        while (left > 0) left--;
+        return left;
+    }
+    int main(void) {
+        FILE *name = fopen("/etc/name", "r");
+        return name ? planted(TURNS) : 1;
+    }
+"""
+
+
+@pytest.mark.slow
+@needs_perf
+def test_a_difference_between_roots_is_explained_by_a_function(roots: Path, cache: Path) -> None:
+    """Under each instrument the program runs in its root: it fails where /etc/name is missing."""
+    (roots / "w.c").write_text(WORK)
+    for root, turns in (("a", 1_000_000), ("b", 20_000_000)):
+        built = ["cc", "-O1", f"-DTURNS={turns}", "-static", "-o", f"{root}/bin/work", "w.c"]
+        subprocess.run(built, cwd=roots, check=True)
+    result = compare(roots, cache, "rootfs=./a,./b", "--blocks", "6", "--out", "r", "--", "/bin/work")
+    assert result.returncode == 0, result.stderr
+    printed = swapstone(roots, "explain", "r", "cpu", "--only", "work", XDG_CACHE_HOME=str(cache)).stdout
+    text = " ".join(printed.split())
+    assert "Why: work, cpu: rootfs=b against rootfs=a function, with what it calls" in text
+    assert re.search(r" planted \+\S+ ms .* main ", text)
+    assert "valgrind is not in the program's root file system" in text
+    for kind in ("on-cpu", "syscalls", "pages"):
+        assert f"{kind} is unavailable" not in text
+    assert str(roots) not in text.partition(" Next ")[0]
 
 
 def test_a_machine_without_mount_namespaces_is_unavailable(

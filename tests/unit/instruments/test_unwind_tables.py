@@ -139,12 +139,27 @@ def test_a_root_has_links_to_all_files_and_the_copy(tmp_path: Path, monkeypatch:
         "swapstone.parts.explain.instruments.unwind_tables.copy_with_tables",
         lambda path: copy if path == original else None,
     )
-    root = root_with_tables([str(original), str(other)], tmp_path / "scratch")
+    root = root_with_tables([original, other], tmp_path / "scratch")
     assert root is not None
     assert (root / original.relative_to("/")).read_text() == "copy"
     assert (root / other.relative_to("/")).read_text() == "other"
     assert (root / "proc" / "self").exists()
-    assert root_with_tables([str(other)], tmp_path / "scratch") is None
+    assert root_with_tables([other], tmp_path / "scratch") is None
+
+
+def test_a_root_file_system_has_its_own_files_and_the_mounted_ones(tmp_path: Path) -> None:
+    top, mounted = tmp_path / "top", tmp_path / "mounted"
+    for folder in (top / "bin", top / "work", mounted):
+        folder.mkdir(parents=True)
+    (top / "bin/sh").write_text("shell")
+    (mounted / "p").write_text("program")
+    root = root_with_tables(
+        [top / "bin/sh", mounted / "p"], tmp_path / "scratch", top, {"work": mounted, "new": mounted}
+    )
+    assert root is not None
+    assert (root / "bin/sh").read_text() == "shell"
+    assert (root / "work/p").read_text() == (root / "new/p").read_text() == "program"
+    assert not (root / "proc").exists()
 
 
 @pytest.mark.parametrize("content", [b"", b"\x7fELF", b"\x7fELF\x02\x01\x01" + bytes(200), b"#!/bin/sh\n"])
@@ -180,7 +195,7 @@ def test_callers_of_musl_are_found_by_perf(tmp_path: Path, monkeypatch: pytest.M
     with program.open("rb") as file:
         loader = str(_section(ELFFile(file), ".interp").data().rstrip(b"\0"), "ascii")
     shares = []
-    for root in (None, root_with_tables([str(program), loader], tmp_path)):
+    for root in (None, root_with_tables([program, Path(loader)], tmp_path)):
         stacks = [
             event.stack for event in perf.read(data, root=root) if "libc" in "".join(one[2] for one in event.stack[:1])
         ]

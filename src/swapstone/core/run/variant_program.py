@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import NamedTuple, Protocol
 
 import msgspec
@@ -46,6 +47,14 @@ class View(Protocol):
 
     def facts(self, path: str) -> ProgramFacts | None:
         """Return the facts of a program or shared object, by its path in the root; None if it is none."""
+        ...
+
+    def real(self, path: str) -> str:
+        """Return the path in the root of a regular file without links; empty if there is none."""
+        ...
+
+    def place(self, path: str) -> Path | None:
+        """Return the file of this machine that a path in the root leads to; None if there is none."""
         ...
 
 

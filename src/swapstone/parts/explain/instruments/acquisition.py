@@ -371,11 +371,6 @@ def prepare_row(context: RowContext, comparison: Comparison) -> tuple[RowVariant
                 f"{label} can't be run again: {context.prepared.refused.get(key, 'its program is missing')}."
             )
         program, variant = context.prepared.programs[key].in_block(1), context.prepared.variants[label]
-        if program.root:
-            raise UnavailableError(
-                f"{label} runs in a root file system of its own, in which the instruments are missing.",
-                "Explain a comparison without the factors rootfs and image.",
-            )
         recorded = statistics.median(values) if values else 0.0  # a disturbed row has none
         found.append(
             RowVariant(
@@ -509,4 +504,5 @@ def _runnable(
             raise UnavailableError(f"{factor} is a factor of the record, or the program is static")
         return made[-1]
 
-    return Tracee(variant.label, request(), region, operations, symbols, renew, generator), run, object_of
+    view = program.root.view if program.root is not None else None
+    return Tracee(variant.label, request(), region, operations, symbols, renew, generator, view), run, object_of

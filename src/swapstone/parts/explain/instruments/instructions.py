@@ -222,10 +222,13 @@ def measure(
         count: counts in one of the ways of `COUNTERS`.
 
     Raises:
-        UnavailableError: valgrind is not installed, or the run takes longer than the limit in each way of `COUNTERS`.
+        UnavailableError: valgrind is not installed, or not in the program's root file system, or the run takes longer than the limit in
+            each way of `COUNTERS`.
         UserError: the run failed.
     """
     requirements.require(requirements.missing_tool("valgrind", "valgrind"))
+    if tracee.request.root:
+        raise UnavailableError("valgrind is not in the program's root file system")
     if tracee.region is Region.DRIVEN:
         raise UnavailableError("callgrind counts whole runs; a server's start and end would be counted as requests")
     problems = []

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 
-from swapstone.core.model import UnavailableError, UserError
+from swapstone.core.model import ROOT_FILES, UnavailableError, UserError
 from swapstone.parts.explain.instruments import requirements
 from swapstone.parts.explain.instruments.traced_run import (
     LONGEST_S,
@@ -276,7 +276,9 @@ def record(
     # The clock of a server's recording is that of the load generator's start and end.
     markers = {Region.PASSES: ("-e", MARKER), Region.DRIVEN: ("-k", "CLOCK_MONOTONIC")}.get(tracee.region, ())
     data = reference.folder / _DATA
-    command = (*wrapper, "perf", "record", "-q", "-N", "-o", str(data), *options, *markers, "--")
+    # In a root file system perf would take the build IDs of this machine's files.
+    unnamed = ("-B",) if tracee.view is not None else ()
+    command = (*wrapper, "perf", "record", "-q", "-N", *unnamed, "-o", str(data), *options, *markers, "--")
     ended = run(command, tracee, reference, note_pid=whole_machine)
     if (ended.status != 0 and ended.driven is None) or not data.is_file():
         *_, last_line = ("nothing", *ended.stderr.strip().splitlines())
@@ -284,7 +286,7 @@ def record(
     try:
         if most_bytes is not None and (size := data.stat().st_size) > most_bytes:
             raise TooLargeError(f"{size / most_bytes:.1f} times too large")
-        root = root_with_tables((tracee.program, *mapped), reference.folder) if mapped else None
+        root = _root_of(tracee, mapped, reference.folder)
         fields = WITH_PROCESSORS if whole_machine else FIELDS
         events = read(data, fields, root, reference.notify)
     finally:
@@ -301,6 +303,16 @@ def record(
     lost = sum(int(event.trace) for event in events if event.what == "lost")
     shown = " ".join(("perf", "record", *options, *markers, "--", *tracee.request.arguments))
     return Recording(events, where, ended, lost, shown, tree)
+
+
+def _root_of(tracee: Tracee, mapped: Sequence[str], folder: Path) -> Path | None:
+    """Return where perf looks for files; None for those of this machine. Arguments as `record`; the folder is a scratch folder."""
+    if tracee.view is None and not mapped:
+        return None
+    request, files = tracee.request, map(tracee.file_of, (tracee.program, *mapped))
+    if tracee.view is None:
+        return root_with_tables(files, folder)
+    return root_with_tables(files, folder, Path(request.root), {ROOT_FILES.lstrip("/"): Path(request.root_files)})
 
 
 def process_tree(events: Iterable[Event], root: int) -> frozenset[int]:

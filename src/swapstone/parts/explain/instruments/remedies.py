@@ -242,6 +242,8 @@ def surroundings_of(
     Raises:
         UserError: an object can't be made, or the variant has the remedy already.
     """
+    if variant.tracee.request.root and (remedy.preload or remedy.level or remedy.counter):
+        raise UserError("objects to preload are not in the program's root file system")
     file, every = folder.resolve() / f"{re.sub(r'[^a-zA-Z0-9_]', '-', remedy.name)}.so", os.sched_getaffinity(0)
     made: tuple[tuple[str, str], ...] = ()
     if remedy.preload:

@@ -35,9 +35,10 @@ class Symbolizer:
     """
 
     def __init__(self, tracee: Tracee) -> None:
-        self._program = str(Path(tracee.program).resolve())
+        self._program = tracee.mapped_program
         self._twin = tracee.symbols
-        self._script = _is_script(self._program)
+        self._file_of = tracee.file_of
+        self._script = _is_script(tracee.file_of(self._program))
         self._places = collections.defaultdict[Frame, collections.Counter[tuple[str, int]]](collections.Counter)
         self.frame = functools.lru_cache(maxsize=1 << 16)(self._frame)
 
@@ -68,7 +69,7 @@ class Symbolizer:
 
     def _file(self, path: str) -> Path:
         """Return the file with the symbols of a mapped one."""
-        return self._twin if path == self._program and self._twin is not None else Path(path)
+        return self._twin if path == self._program and self._twin is not None else self._file_of(path)
 
     def object_of(self, path: str) -> str:
         """Return the object name of frames in a file."""
@@ -110,8 +111,8 @@ def source_lines(file: Path, addresses: Collection[int]) -> dict[int, str]:
     return {}
 
 
-def _is_script(path: str) -> bool:
+def _is_script(path: Path) -> bool:
     """Return whether a file is executed by an interpreter that its first line names."""
-    with contextlib.suppress(OSError), Path(path).open("rb") as file:
+    with contextlib.suppress(OSError), path.open("rb") as file:
         return file.read(2) == b"#!"
     return False

@@ -22,10 +22,11 @@ from typing import IO
 
 import msgspec
 
-from swapstone.core.artifacts.distribution_packages import require_command
-from swapstone.core.model import LoadGenerator, UnavailableError, UserError
+from swapstone.core.artifacts.distribution_packages import install_command, require_command
+from swapstone.core.model import ROOT_FILES, LoadGenerator, UnavailableError, UserError
 from swapstone.core.model.directories import cache_dir
 from swapstone.core.model.regular_file import text_of
+from swapstone.core.run.variant_program import View
 from swapstone.core.wire import LoadGeneratorRequest, TrialRequest
 from swapstone.core.workloads.load_generators import read_load_report
 
@@ -249,15 +250,15 @@ _SOURCE = r"""
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
-/* launch PID_FILE PROCESSORS NICE NUMBER_OF_VARIABLES NAME=VALUE... PROGRAM ARGUMENT... */
+/* launch PID_FILE PROCESSORS NICE ROOT FOLDER NUMBER_OF_VARIABLES NAME=VALUE... PROGRAM ARGUMENT... */
 static int failed(const char *what) {
     fprintf(stderr, "%s: %s\n", what, strerror(errno));
     return 127;
 }
 int main(int count, char **arguments) {
     cpu_set_t set;
-    int variables = count > 5 ? atoi(arguments[4]) : -1;
-    if (variables < 0 || variables > count - 6) return 125;
+    int variables = count > 7 ? atoi(arguments[6]) : -1;
+    if (variables < 0 || variables > count - 8) return 125;
     if (*arguments[1]) {
         FILE *file = fopen(arguments[1], "w");
         if (!file || fprintf(file, "%d\n", (int)getpid()) < 0 || fclose(file) != 0) return failed(arguments[1]);
@@ -266,10 +267,11 @@ int main(int count, char **arguments) {
     for (char *each = strtok(arguments[2], ","); each; each = strtok(NULL, ",")) CPU_SET(atoi(each), &set);
     if (CPU_COUNT(&set) && sched_setaffinity(0, sizeof set, &set) != 0) return failed("sched_setaffinity");
     if (atoi(arguments[3])) setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + atoi(arguments[3]));
-    char **program = arguments + 5 + variables;
+    if (*arguments[4] && (chroot(arguments[4]) != 0 || chdir(arguments[5]) != 0)) return failed(arguments[5]);
+    char **program = arguments + 7 + variables;
     char **environment = calloc((size_t)variables + 1, sizeof *environment);
     if (!environment) return failed("calloc");
-    memcpy(environment, arguments + 5, (size_t)variables * sizeof *environment);
+    memcpy(environment, arguments + 7, (size_t)variables * sizeof *environment);
     execve(*program, program, environment);
     return failed(*program);
 }
@@ -288,8 +290,50 @@ def launched(request: TrialRequest, pid_file: Path | None = None) -> tuple[str, 
     if (launcher := _launcher()) is None:
         return None
     variables = [f"{name}={value}" for name, value in request.environment]
-    numbers = (",".join(map(str, request.cpus)), str(request.nice or 0), str(len(variables)))
-    return (str(launcher), str(pid_file or ""), *numbers, *variables, *request.arguments)
+    place = (f"{request.root_layer}/root", request.cwd) if request.root else ("", "")
+    words = (",".join(map(str, request.cpus)), str(request.nice or 0), *place, str(len(variables)))
+    return (str(launcher), str(pid_file or ""), *words, *variables, *request.arguments)
+
+
+_MOUNTS = """
+set -e
+root="$2/root"
+mount -t tmpfs -o mode=755 tmpfs "$2"
+mkdir "$root" "$2/upper" "$2/work"
+mount -t overlay -o "lowerdir=$1,upperdir=$2/upper,workdir=$2/work" overlay "$root"
+mkdir -p "$root/dev" "$root/proc" "$root/sys" "$root/tmp" "$root$4"
+mount -t tmpfs -o mode=755 tmpfs "$root/dev"
+for each in null zero full random urandom; do
+    : > "$root/dev/$each"
+    mount --bind "/dev/$each" "$root/dev/$each"
+done
+ln -s /proc/self/fd "$root/dev/fd"
+ln -s fd/0 "$root/dev/stdin"
+ln -s fd/1 "$root/dev/stdout"
+ln -s fd/2 "$root/dev/stderr"
+mkdir -m 1777 "$root/dev/shm"
+chmod 1777 "$root/tmp"
+mount --rbind /proc "$root/proc"
+mount --rbind /sys "$root/sys"
+mount --bind "$3" "$root$4"
+mount -o remount,bind,ro "$root$4"
+shift 4
+exec "$@"
+"""
+"""Makes the mounts of native/agent/root.c for a program under an instrument; the arguments are root, layer, files, and their folder."""
+
+
+def mounted(request: TrialRequest) -> tuple[str, ...]:
+    """Return the command before an instrument that mounts the root file system of a program; none if it has none of its own.
+
+    Raises:
+        UserError: unshare is not installed.
+    """
+    if not request.root:
+        return ()
+    user = () if os.geteuid() == 0 else ("--user", "--map-current-user", "--keep-caps")
+    paths = (request.root, request.root_layer, request.root_files, ROOT_FILES)
+    return (_tool("unshare"), *user, "--mount", "--propagation", "private", "sh", "-c", _MOUNTS, "sh", *paths)
 
 
 _MOST_PROCESSORS = 1024  # CPU_SETSIZE
@@ -341,6 +385,7 @@ class Tracee:
         symbols: an unstripped build of the program with the same addresses; None if the program has symbols.
         renew: makes a new request for each run, if the request names a port; else None.
         load_generator: sends the requests, for `Region.DRIVEN`.
+        view: the files of its root file system; None for those of this machine.
     """
 
     variant: str
@@ -350,11 +395,21 @@ class Tracee:
     symbols: Path | None = None
     renew: Callable[[], TrialRequest] | None = None
     load_generator: LoadGenerator | None = None
+    view: View | None = None
 
     @property
     def program(self) -> str:
-        """Return the path of the program."""
+        """Return the path of the program, in its root file system if it has one."""
         return self.request.arguments[0]
+
+    @property
+    def mapped_program(self) -> str:
+        """Return the same without links, as the kernel lists it."""
+        return str(Path(self.program).resolve()) if self.view is None else self.view.real(self.program) or self.program
+
+    def file_of(self, path: str) -> Path:
+        """Return the file of this machine that a mapped path is; one that can't be opened if its root file system has none."""
+        return Path(path) if self.view is None else self.view.place(path) or Path(os.devnull, "none")
 
     @property
     def passes(self) -> int:
@@ -492,8 +547,13 @@ def run(
     pid_file = reference.folder / PID_FILE if note_pid or request.load_generator is not None else None
     command = [*before]
     if not complete:
-        by_launcher = launched(tracee.request, pid_file) if "perf" in before else None
-        command += by_launcher or inner_command(tracee, pid_file)
+        by_launcher = launched(tracee.request, pid_file) if "perf" in before or request.root else None
+        if request.root and by_launcher is None:
+            raise UnavailableError(
+                "a program in a root file system is started by a launcher, which needs a C compiler",
+                install_command("gcc libc6-dev"),
+            )
+        command = [*mounted(request), *command, *(by_launcher or inner_command(tracee, pid_file))]
     start, before_s = time.monotonic_ns(), resource.getrusage(resource.RUSAGE_CHILDREN)
     with (
         Path(request.stdin or os.devnull).open("rb") as stdin,
@@ -502,7 +562,12 @@ def run(
     ):
         try:
             process = subprocess.Popen(
-                command, stdin=stdin, stdout=stdout, stderr=stderr, cwd=request.cwd, start_new_session=True
+                command,
+                stdin=stdin,
+                stdout=stdout,
+                stderr=stderr,
+                cwd="/" if request.root else request.cwd,
+                start_new_session=True,
             )
         except OSError as error:
             raise UserError(f"{command[0]} can't be started: {error.strerror}.") from error

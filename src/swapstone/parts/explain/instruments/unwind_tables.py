@@ -237,23 +237,30 @@ _READABLE = 4  # PF_R alone
 _RELATIVE = 8  # R_X86_64_RELATIVE
 
 
-def root_with_tables(paths: Iterable[str], folder: Path) -> Path | None:
+def root_with_tables(
+    files: Iterable[Path], folder: Path, top: Path = Path("/"), added: Mapping[str, Path] = {}
+) -> Path | None:
     """Return a root for ``perf script --symfs``: links to all files, but copies of those that have no unwind tables.
 
     Args:
-        paths: of the files that a program has mapped.
+        files: that a program has mapped.
         folder: in which the root is made.
+        top: folder of the program's root file system.
+        added: folders that are mounted at its top, by name.
 
     Returns:
-        None if every file has tables, or none can be derived.
+        None if every file of this machine has tables, or none can be derived.
     """
-    files = dict.fromkeys(Path(path).resolve() for path in paths)
-    copies = {path: copy for path in files if (copy := copy_with_tables(path))}
-    if not copies:
+    paths = dict.fromkeys(file.resolve() for file in files)
+    copies = {path: copy for path in paths if (copy := copy_with_tables(path))}
+    if not copies and top == Path("/"):
         return None
     root = folder / "root-with-tables"
     if not root.is_dir():
-        _link(Path("/"), root, copies)
+        _link(top.resolve(), root, copies)
+        for name, place in added.items():
+            (root / name).unlink(missing_ok=True)
+            (root / name).symlink_to(place)
     return root
 
 

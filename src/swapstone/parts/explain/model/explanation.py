@@ -3,15 +3,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Self
 
 import msgspec
 
-from swapstone.core.model.experiment import RunGroup
+from swapstone.core.model.experiment import RunGroup, shown_levels
 from swapstone.core.model.frozen_struct import FrozenStruct, NonNegative, Number, PositiveInteger
 from swapstone.core.model.profile import KERNEL, OWN_OBJECT, Frame, Profile, Samples
 from swapstone.parts.explain.model.wait_causes import EndedWaits, ProcessorTaken
+
+_LEVELS = re.compile(r",(?=[^,=]{1,200}=)")
 
 MOST_RUNS = 1000
 """Evidence with more runs of a profile is not read."""
@@ -192,6 +195,17 @@ class RowKey(RunGroup, frozen=True, kw_only=True):
     metric: str
     baseline: str
     candidate: str
+
+    @property
+    def shown(self) -> tuple[str, str]:
+        """Return both labels as sentences print them: of a path as many last parts as distinguish it."""
+        old, new = ([part.partition("=") for part in _LEVELS.split(label)] for label in (self.baseline, self.candidate))
+        if [factor for factor, _, _ in old] != [factor for factor, _, _ in new]:
+            return self.baseline, self.candidate
+        pairs = [tuple(dict.fromkeys((one, other))) for (*_, one), (*_, other) in zip(old, new, strict=True)]
+        shown = [(factor, sign, shown_levels(pair)) for (factor, sign, _), pair in zip(old, pairs, strict=True)]
+        baseline, candidate = (",".join(f"{factor}{sign}{of[at]}" for factor, sign, of in shown) for at in (0, -1))
+        return baseline, candidate
 
 
 class TracedSide(FrozenStruct, frozen=True, kw_only=True):

@@ -172,7 +172,7 @@ def summary_of(explanation: Explanation, pages: Sequence[tuple[str, str]]) -> Ex
 def title(place: RowKey) -> str:
     """Return the title of an explanation: the row and its two variants."""
     under = "" if place.load == IDLE.name else f" under {place.load}"
-    return f"{place.workload}{under}, {place.metric}: {place.candidate} against {place.baseline}"
+    return f"{place.workload}{under}, {place.metric}: {place.shown[1]} against {place.shown[0]}"
 
 
 def to_json(explanation: Explanation, evidence: Evidence) -> str:

@@ -10,7 +10,7 @@ import hashlib
 import os
 import re
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 from urllib.parse import quote
@@ -31,8 +31,16 @@ from swapstone.parts.explain.explanation.profile_formats import folded, folded_d
 from swapstone.parts.explain.explanation.row_answer import explain_measurements
 from swapstone.parts.explain.explanation.time_split import run_of, time_split
 from swapstone.parts.explain.explanation.wakeup_answer import explain_wakeups, traced_difference
-from swapstone.parts.explain.model.explanation import MOST_RUNS, Explanation, RowKey, RowMeasurements, profile_problem
-from swapstone.parts.explain.model.instruction_counts import CountedRow, TracedRow
+from swapstone.parts.explain.model.explanation import (
+    MOST_RUNS,
+    Explanation,
+    InstrumentResult,
+    Reference,
+    RowKey,
+    RowMeasurements,
+    profile_problem,
+)
+from swapstone.parts.explain.model.instruction_counts import CountedRow, CountedSide, TracedRow, WakeupPath
 from swapstone.parts.explain.report import flame_graph
 from swapstone.parts.explain.report.explanation_document import Evidence, document_of, summary_of, to_json
 from swapstone.parts.explain.report.explanations import FOLDER
@@ -94,6 +102,7 @@ PAGES = (
 
 Decoded = TypeVar("Decoded")
 Stored = TypeVar("Stored", bound=Evidence)
+OfVariant = TypeVar("OfVariant", CountedSide, WakeupPath, Reference, InstrumentResult)
 _FILES: dict[type[msgspec.Struct], str] = {RowMeasurements: SEEN, CountedRow: COUNTS, TracedRow: WAKEUPS}
 
 
@@ -202,10 +211,24 @@ def _summary(record: RecordFolder, name: str, view: RecordView, beside: Path | N
 
 
 def explain(evidence: Evidence) -> Explanation:
-    """Explain a row by what was observed of it."""
+    """Explain a row by what was observed of it. Sentences have the labels of `RowKey.shown`."""
+    place = evidence.place
+    names = dict(zip((place.baseline, place.candidate), place.shown, strict=True))
+    shown = msgspec.structs.replace(place, baseline=place.shown[0], candidate=place.shown[1])
     if isinstance(evidence, CountedRow):
-        return explain_counts(evidence)
-    return explain_wakeups(evidence) if isinstance(evidence, TracedRow) else explain_measurements(evidence)
+        counted = msgspec.structs.replace(evidence, place=shown, sides=_relabelled(evidence.sides, names))
+        found = explain_counts(counted)
+    elif isinstance(evidence, TracedRow):
+        traced = msgspec.structs.replace(evidence, place=shown, sides=_relabelled(evidence.sides, names))
+        found = explain_wakeups(traced)
+    else:
+        references, runs = _relabelled(evidence.references, names), _relabelled(evidence.runs, names)
+        found = explain_measurements(msgspec.structs.replace(evidence, place=shown, references=references, runs=runs))
+    return msgspec.structs.replace(found, place=place)
+
+
+def _relabelled(observed: Sequence[OfVariant], names: Mapping[str, str]) -> tuple[OfVariant, ...]:
+    return tuple(msgspec.structs.replace(each, variant=names.get(each.variant, each.variant)) for each in observed)
 
 
 def compare(evidence: Evidence) -> ProfileDifference | None:
