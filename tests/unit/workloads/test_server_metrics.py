@@ -12,6 +12,7 @@ GENERATOR = LoadGenerator(command=("x", "{port}"), reader=r"regex:(?P<requests>\
 FACTS = {
     "driven_ns": 2_100_000_000,
     "server_cpu_ns": 500_000_000,
+    "ready_ns": 2_500_000,
     "server_user_us": 100_000,
     "server_system_us": 400_000,
     "server_minflt": 64_000,
@@ -47,6 +48,7 @@ def test_each_metric_has_its_value() -> None:
         "minflt_per_request": 64.0,
         "majflt_per_request": 0.0,
         "nvcsw_per_request": 5.5,
+        "ready": 2_500_000.0,
         "nivcsw_per_request": 0.01,
         "driver_cpu_per_request": 1000.0,
     }

@@ -67,6 +67,17 @@ _FROM_FACTS: tuple[tuple[Metric, tuple[str, ...], float], ...] = (
         1.0,
     ),
     (
+        Metric(
+            name="ready",
+            unit="ns",
+            quantity=Quantity.TIME,
+            better=Direction.LOWER,
+            meaning="from the server's start until it accepted a connection, which is tried every 2 ms",
+        ),
+        ("ready_ns",),
+        1.0,
+    ),
+    (
         _of_requests(
             "nivcsw",
             "context switches of one request because the server was preempted, by the load generator or the machine",
@@ -86,7 +97,7 @@ _FROM_FACTS: tuple[tuple[Metric, tuple[str, ...], float], ...] = (
         1000.0,
     ),
 )
-"""Each metric with the facts whose sum it is, and the factor from their unit to the metric's. All but memory is divided by the requests."""
+"""Each metric with the facts whose sum it is, and the factor from their unit to the metric's. Those of requests are divided by them."""
 
 _SWITCHES = frozenset({"server_nvcsw", "server_nivcsw"})
 
@@ -131,7 +142,7 @@ def server_samples(generator: LoadGenerator, facts: Mapping[str, int], output: b
         values[REQUESTS.name] = report.per_second
     values |= {f"latency_{name}": value for name, value in report.latencies}
     for metric, names, scale in _FROM_FACTS:
-        count = 1 if metric.quantity is Quantity.MEMORY else requests
+        count = requests if metric.name.endswith("_per_request") else 1
         hidden = not _SWITCHES.isdisjoint(names) and _unseen(facts)
         if names and count and not hidden and all(name in facts for name in names):
             values[metric.name] = scale * sum(facts[name] for name in names) / count

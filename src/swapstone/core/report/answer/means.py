@@ -44,7 +44,7 @@ PROCESSOR_TIMES = frozenset({"cpu", "tree_cpu", "cpu_per_request"})
 _OF_ALL = "tree_cpu"
 """Of runs with several processes, it is in the sentence instead of `cpu`."""
 
-_SERVER = ("requests", "latency_p99", "cpu_per_request")
+_SERVER = ("requests", "latency_p99", "cpu_per_request", "ready")
 _MEMORY = ("tree_memory", "maxrss", "peak", "res", "resident")
 _TIMED = (Quantity.TIME, Quantity.RATE)
 
@@ -82,6 +82,7 @@ _PHRASES = {
     "cpu_per_request": Phrase("CPU time of a request"),
     "requests": Phrase("requests a second", "answers", "answered", counted=True),
     "latency_p99": Phrase("p99 latency"),
+    "ready": Phrase("start to first connection"),
 }
 
 
