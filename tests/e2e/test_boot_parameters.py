@@ -56,7 +56,7 @@ def test_parameters_are_read_back_and_an_ignored_one_fails(tmp_path: Path) -> No
     assert f"boot options of {levels[0]}" not in tools
     shown = swapstone(tmp_path, "show", str(record), "--all").stdout
     assert "base boot options: quiet panic=-1" in shown
-    assert "damaged" not in swapstone(tmp_path, "verify", str(record)).stdout
+    assert "altered: " not in swapstone(tmp_path, "verify", str(record)).stdout
 
 
 @pytest.mark.exhaustive

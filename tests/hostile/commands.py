@@ -344,7 +344,7 @@ def ended_wrongly(status: int, text: str) -> Iterator[str]:
         yield f"status {status}"
     if "Traceback" in text or "This is a bug" in text:
         yield "a traceback"
-    if status == 2 and "error: " not in text and "damaged: " not in text:
+    if status == 2 and "error: " not in text and "altered: " not in text and "Incomplete" not in text:
         yield "status 2 without a message"
     if found := _ESCAPES.search(text):
         yield f"the control character {found[0]!r}"

@@ -47,7 +47,7 @@ def _of_files() -> list[Kind]:
             Kind(f"{name} is a link to the true file", moved_and_linked(name), "is a symbolic link"),
             Kind(f"{name} is a folder", replaced(name, Path.mkdir), "is a folder, not a regular file"),
             Kind(f"{name} is absent", replaced(name, lambda _: None), gone),
-            Kind(f"{name} is empty", replaced(name, Path.touch), gone or "damaged|never sealed"),
+            Kind(f"{name} is empty", replaced(name, Path.touch), gone or "altered: |Incomplete"),
             Kind(
                 f"{name} has no UTF-8", replaced(name, lambda place: place.write_bytes(b'{"a":"\xff\xfe"}\n' * 9)), ""
             ),

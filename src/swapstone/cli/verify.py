@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 import click
 
 from swapstone.cli.command_name import as_typed
@@ -39,7 +41,8 @@ def verify_command(record: str, count: int | None, against: str, trust: bool) ->
     published (--against), or repeat the experiment (`swapstone rerun`). Reports print the digest; it is
     the SHA-256 of seal.json.
 
-    The exit status is 0 if nothing is wrong, and 2 if something is.
+    The first word is Whole, Incomplete or Altered. An incomplete record is honest, and is not all that it was to be: the cause follows.
+    The exit status is 0 of a sealed record that was not altered, and 2 of any other.
 
     \b
     Examples:
@@ -51,12 +54,14 @@ def verify_command(record: str, count: int | None, against: str, trust: bool) ->
     result = opened.verify(count or 0, display(), against=against, trust=trust)
     echo(click.style(as_typed(plain(result.answer)), fg=None if result.ok else "red"), styled=True)
     for problem in result.problems:
-        echo_labelled("damaged: ", plain(problem))
+        echo_labelled("altered: ", plain(problem))
     for difference in result.differences:
         echo_labelled("differs: ", plain(difference))
     echo(f"{opened.view.path}: {plain(describe_experiment(opened.experiment))}, {len(opened.view.runs)} runs")
     if result.digest:
         echo(f"digest {result.digest}")
+    if result.incomplete and not result.problems:
+        echo(as_typed(f"Continue it: swapstone compare --resume {shlex.quote(str(opened.view.path))}"))
     for note in result.notes:
         echo(as_typed(plain(note)))
     return ExitStatus.SUCCESS if result.ok else ExitStatus.REFUSED

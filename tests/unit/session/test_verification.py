@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -104,7 +105,7 @@ def _times(run: RunData, factor: float) -> None:
 def _found(path: Path) -> str:
     result = _verify(path)
     assert not result.ok
-    assert result.answer.startswith("Damaged or altered")
+    assert result.answer.startswith("Altered: ")
     assert not load(path).damages  # the chain and the seal hold
     return "\n".join(result.problems)
 
@@ -122,6 +123,45 @@ def test_an_honest_record_is_whole_and_every_run_is_derived(record: Path) -> Non
     blocks = {name: max(run["trial"]["block"] for run in _runs(record) if run["trial"]["workload"] == name) for name in
               ("b_string_strlen", "b_malloc_tiny1")}  # fmt: skip
     assert blocks["b_string_strlen"] < blocks["b_malloc_tiny1"]
+
+
+def test_an_interrupted_record_is_incomplete_and_unaltered(record: Path) -> None:
+    _seal(record, state="interrupted", why="the user stopped it")
+    found = _verify(record)
+    assert found.ok and found.problems == ()
+    assert found.answer.startswith("Incomplete, and unaltered as far as a record can show: ")
+    assert "; the user stopped it; the same verdicts" in found.answer
+
+
+def test_a_record_whose_session_failed_is_incomplete_and_unaltered(record: Path) -> None:
+    seal = json.loads((record / "seal.json").read_text())
+    (record / "seal.json").write_text(json.dumps(seal | {"verdicts": "", "state": "interrupted", "why": "an error"}))
+    found = _verify(record)
+    assert found.ok and "its last session ended before the analysis (an error)" in found.answer
+
+
+def test_what_no_seal_covers_is_incomplete_and_not_good(record: Path) -> None:
+    seal = json.loads((record / "seal.json").read_text())
+    (record / "seal.json").write_text(json.dumps(seal | {"runs": seal["runs"] - 1, "chain": ""}))
+    later = _verify(record)
+    assert (
+        not later.ok and later.problems == () and "Incomplete" in later.answer and "1 runs came after" in later.answer
+    )
+    (record / "seal.json").unlink()
+    unsealed = _verify(record)
+    assert not unsealed.ok and unsealed.problems == ()
+    assert "it has no seal" in unsealed.answer and "signal" not in unsealed.answer
+
+
+@pytest.mark.parametrize("name", ["runs.jsonl", "seal.json", "experiment.json"])
+def test_a_key_that_occurs_twice_is_refused(record: Path, name: str) -> None:
+    """Decoders take the last value, and other readers the first."""
+    data = (record / name).read_text()
+    pair = re.search(r'"(\w+)":\s*("[^"]*"|\d+)', data)
+    assert pair is not None
+    (record / name).write_text(data.replace(pair[0], f"{pair[0]}, {pair[0]}", 1))
+    problem = next(each for each in _verify(record).problems if "twice" in each)
+    assert name in problem and f"it has the key {pair[1]} twice" in problem
 
 
 @pytest.mark.slow

@@ -26,6 +26,7 @@ from swapstone.core.record.record_paths import (
     record_name,
 )
 from swapstone.core.record.replace_file import open_folder, replace_file, replace_in
+from swapstone.core.record.run_lines import doubled_keys
 from swapstone.core.record.validation import require_readable
 from swapstone.core.record.writer import RecordWriter
 
@@ -47,6 +48,7 @@ __all__ = [
     "Seal",
     "check_raw",
     "default_root",
+    "doubled_keys",
     "file_bytes",
     "find_record",
     "find_records",

@@ -3,7 +3,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
+import json
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import TypeAlias
 
 import msgspec
@@ -11,7 +15,7 @@ import msgspec
 from swapstone.core.model import Experiment, Run
 from swapstone.core.model.safe_text import safe_excerpt
 from swapstone.core.record import record_format, validation
-from swapstone.core.record.files import LONGEST_LINE_BYTES, FileProblemError
+from swapstone.core.record.files import LONGEST_LINE_BYTES, FileProblemError, RecordFolder
 
 MOST_DAMAGED_LINES = 1000
 """After so many damaged lines the rest of `runs.jsonl` is not read."""
@@ -91,6 +95,45 @@ def _why_stop(text: bytes, found: RunLines) -> str:
         return f"it is longer than {LONGEST_LINE_BYTES} bytes"
     too_many = len(found.damages) >= MOST_DAMAGED_LINES and text.endswith(b"\n")
     return f"{MOST_DAMAGED_LINES} lines before it are damaged" if too_many else ""
+
+
+class _DoubledError(Exception):
+    """A key that an object has twice."""
+
+
+def _no_doubled(pairs: list[tuple[str, object]]) -> None:
+    seen = set[str]()
+    for key, _ in pairs:
+        if key in seen:
+            raise _DoubledError(key)
+        seen.add(key)
+
+
+_UNIQUE = json.JSONDecoder(object_pairs_hook=_no_doubled, parse_int=str, parse_float=str)
+
+
+def doubled_keys(path: Path) -> list[record_format.Damage]:
+    """Return a damage for each line or file of a record in which an object has a key twice: readers differ in which value they take.
+
+    Args:
+        path: the record's folder. What can't be read or decoded is left to `load`.
+    """
+    found = []
+    names = (record_format.META, record_format.EXPERIMENT, record_format.MANIFEST, record_format.SEAL)
+    with contextlib.suppress(FileProblemError), RecordFolder(path) as folder:
+        files = ((name, 0, folder.read(name) or b"null") for name in names)
+        lines = ((record_format.RUNS, number, line) for number, line in enumerate(folder.lines(record_format.RUNS), 1))
+        for name, number, data in itertools.chain(files, lines):
+            try:
+                _UNIQUE.decode(data.decode())
+            except _DoubledError as error:
+                problem = f"it has the key {safe_excerpt(str(error), 60)} twice"
+                found.append(record_format.Damage(file=name, line=number, problem=problem))
+            except (ValueError, RecursionError):
+                continue
+            if len(found) >= MOST_DAMAGED_LINES:
+                break
+    return found
 
 
 _TEXTS = b',"raw":['

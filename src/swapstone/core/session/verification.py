@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from swapstone.core.model import UserError, WorkSpec
 from swapstone.core.model.parts import missing_parts
 from swapstone.core.model.safe_text import safe
-from swapstone.core.record import RecordView, check_raw
+from swapstone.core.record import RecordView, check_raw, doubled_keys
 from swapstone.core.session.analysis import record_verdicts
 from swapstone.core.session.plan_check import plan_problems
 from swapstone.core.session.progress import NO_PROGRESS, Progress
@@ -35,8 +35,10 @@ class Verification:
     """The result of a verification.
 
     Attributes:
-        answer: the result in a sentence.
-        problems: what is wrong, one sentence each; empty if the record is whole and unaltered.
+        answer: the result in a sentence that begins with Whole, Incomplete or Altered.
+        problems: what was altered or lost, one sentence each.
+        incomplete: why the record is not all that it was to be; empty if it is.
+        sealed: whether a seal covers all of it: what is not sealed may have been altered without a trace.
         differences: why trials that ran again are other runs here: the first fact that differs, then the others. They are no damage.
         notes: what was derived again, what could not be, and what no verification shows: sentences.
         digest: of the whole record, 64 hexadecimal digits; empty without a seal.
@@ -46,6 +48,8 @@ class Verification:
 
     answer: str
     problems: tuple[str, ...]
+    incomplete: str = ""
+    sealed: bool = True
     differences: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     digest: str = ""
@@ -54,8 +58,8 @@ class Verification:
 
     @property
     def ok(self) -> bool:
-        """Return whether the record has no problem, and trials that ran again gave the same bytes."""
-        return not self.problems and not self.differences
+        """Return whether the record is sealed and has no problem, and trials that ran again gave the same bytes."""
+        return self.sealed and not self.problems and not self.differences
 
 
 def verify_record(
@@ -87,7 +91,7 @@ def verify_record(
 
         recomputation.require_repeatable(view, recompute_trials, trust=trust)
     problems = [*_digest_problems(view, against)]
-    problems += [str(damage) for damage in (*view.damages, *check_raw(view))]
+    problems += [str(damage) for damage in (*view.damages, *check_raw(view), *doubled_keys(view.path))]
     derivation: Derivation | None = None
     try:
         with named_record(view.path):
@@ -104,12 +108,15 @@ def verify_record(
         causes = sorted_by_cause(causes)
         damaged, differences = recompute_findings(recomputed, causes)
         problems += damaged
-    answer = _answer(view, problems, against, derivation)
+    incomplete, sealed = _incomplete(view)
+    answer = _answer(view, problems, incomplete, against, derivation)
     if differences and not problems:
         answer = f"{differences[0]}. {answer}"
     return Verification(
         answer=answer,
         problems=tuple(problems),
+        incomplete=incomplete,
+        sealed=sealed,
         differences=differences,
         notes=tuple(_notes(view, derivation, recomputed, against)),
         digest=view.digest,
@@ -136,14 +143,32 @@ def _deciding(work: WorkSpec) -> tuple[object, ...]:
     return metrics, work.cpus, work.threads, work.waits
 
 
-def _answer(view: RecordView, problems: Sequence[str], against: str, derivation: Derivation | None) -> str:
-    if problems or view.seal is None:
-        return f"Damaged or altered: {len(problems)} problem{'s' if len(problems) != 1 else ''}."
+def _incomplete(view: RecordView) -> tuple[str, bool]:
+    """Return why a record is not all that it was to be, empty if it is, and whether a seal covers all of it."""
+    seal = view.seal
+    if seal is None:
+        return "it has no seal: it is still written, its last session was killed, or the seal was removed", False
+    if len(view.runs) > seal.runs:
+        return f"{len(view.runs) - seal.runs} runs came after its seal: a session is still written or was killed", False
+    if not seal.verdicts:
+        return f"its last session ended before the analysis ({seal.why})", True
+    return ("" if seal.state == "complete" else seal.why), True
+
+
+def _answer(
+    view: RecordView, problems: Sequence[str], incomplete: str, against: str, derivation: Derivation | None
+) -> str:
+    if problems:
+        return f"Altered: {len(problems)} problem{'s' if len(problems) != 1 else ''}."
     equal = "the same digest and the same verdicts" if against else "the same verdicts"
     unchecked = sum(count for _, count in derivation.underived) if derivation else 0
+    underived = f"; {unchecked} runs were not derived again" if unchecked else ""
+    if incomplete or view.seal is None:
+        same = f"; {equal}" if view.seal is not None and view.seal.verdicts else ""
+        return f"Incomplete, and unaltered as far as a record can show: {len(view.runs)} runs; {incomplete}{same}{underived}."
     return (
         f"{'Unaltered' if unchecked else 'Whole and unaltered'}, as far as a record can show: {view.seal.runs} runs, "
-        f"sealed as {view.seal.state} ({view.seal.why}); {equal}{f'; {unchecked} runs were not derived again' if unchecked else ''}."
+        f"sealed as {view.seal.state} ({view.seal.why}); {equal}{underived}."
     )
 
 
@@ -249,16 +274,8 @@ def _difference(each: Recomputed) -> str:
 
 
 def _verdict_problems(view: RecordView) -> list[str]:
-    if view.seal is None:
-        return [
-            "it was never sealed: a signal killed the process that wrote it; resume it by `swapstone compare --resume`"
-        ]
-    if len(view.runs) > view.seal.runs:
-        return [f"{len(view.runs) - view.seal.runs} runs came after the last seal: a resumed session was killed"]
-    if not view.seal.verdicts:
-        return [
-            "an error ended its last session before the analysis; resume it by `swapstone compare --resume`",
-        ]
+    if view.seal is None or len(view.runs) > view.seal.runs or not view.seal.verdicts:
+        return []  # `_incomplete` states it
     if record_verdicts(view) != view.seal.verdicts:
         return ["its analysis gives other verdicts than when it was sealed (another version of Swapstone?)"]
     return []
