@@ -12,6 +12,7 @@ if not __package__:
 
 import gc
 import os
+import re
 import sys
 from collections.abc import Sequence
 
@@ -21,6 +22,7 @@ from swapstone.systems import READING, missing_packages, os_release, system_line
 
 _COLLECTED_AFTER = 1_000_000
 """Objects that are made before garbage is looked for. Python's 700 take a tenth of a short command, whose modules and runs stay."""
+_FOLDER = re.compile(r"HOME|TMPDIR|XDG_[A-Z]{1,20}_(HOME|DIR)")
 _WITHOUT_FOLDER = {"-h", "--help", "--version"}
 
 
@@ -36,8 +38,10 @@ def main() -> None:
         sys.stderr.write(f"{line}\n")
         if sys.platform != "linux":
             sys.exit(outputs.status(2))
-    if not current_folder_exists() and _WITHOUT_FOLDER.isdisjoint(sys.argv):
-        sys.stderr.write("error: The current folder was removed.\nChange to another one: cd\n")
+    if os.name == "posix":
+        os.environ["PATH"] = absolute_entries(os.environ.get("PATH", os.defpath))
+    if (problem := _folder_problem()) and _WITHOUT_FOLDER.isdisjoint(sys.argv):
+        sys.stderr.write(f"error: {problem}\n")
         sys.exit(outputs.status(2))
     from swapstone.cli.main import main as run  # noqa: PLC0415 - the handlers come first
 
@@ -47,6 +51,21 @@ def main() -> None:
         if "duckdb" not in sys.modules:  # its binding would print what is left
             gc.freeze()  # what is left ends with the process: no search for garbage
         sys.exit(outputs.status(end.code if isinstance(end.code, int) else 0))
+
+
+def absolute_entries(path: str) -> str:
+    """Return the value of PATH without the entries that mean the current folder: a program there would run in place of an installed one."""
+    return ":".join(entry for entry in path.split(":") if entry.startswith("/"))
+
+
+def _folder_problem() -> str:
+    """Return which folder no command can use, and the next step; empty if there is none."""
+    if not current_folder_exists():
+        return "The current folder was removed.\nChange to another one: cd"
+    relative = sorted(name for name, value in os.environ.items() if _FOLDER.fullmatch(name) and value[:1] not in {"", "/"})
+    if os.name == "posix" and relative:
+        return f"{relative[0]} is a relative path, which means another folder after each cd.\nSet an absolute one, or: unset {relative[0]}"
+    return ""
 
 
 def _system_line(words: Sequence[str]) -> str:

@@ -196,3 +196,34 @@ def test_a_removed_current_folder(tmp_path: Path, words: str, status: int) -> No
     assert done.returncode == status
     expected = "error: The current folder was removed.\nChange to another one: cd\n" if status else ""
     assert done.stderr == expected
+
+
+@pytest.mark.parametrize("name", ["HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR", "TMPDIR"])
+@pytest.mark.parametrize(("words", "status"), [("list factors", 2), ("--version", 0)])
+def test_a_relative_folder_is_refused_by_name(tmp_path: Path, name: str, words: str, status: int) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "swapstone", *words.split()],
+        env=environment(tmp_path) | {name: "here"}, cwd=tmp_path, capture_output=True, text=True, timeout=TIMEOUT_S,
+        check=False,
+    )  # fmt: skip
+    assert done.returncode == status
+    assert done.stderr.startswith(f"error: {name} is a relative path, " if status else "")
+    assert not (tmp_path / "here").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", [".:{}", ":{}", "{}:", "here:{}"])
+def test_no_program_of_the_current_folder_runs(tmp_path: Path, path: str) -> None:
+    (tmp_path / "here").mkdir()
+    for folder in (tmp_path, tmp_path / "here"):
+        for name in ("cc", "env", "perf", "strace", "uname"):
+            (folder / name).write_text(f"#!/bin/sh\n: > {tmp_path}/ran\n")
+            (folder / name).chmod(0o755)
+    found = path.format("/nowhere")
+    done = subprocess.run(
+        [sys.executable, "-m", "swapstone", "doctor"],
+        env=environment(tmp_path) | {"PATH": found}, cwd=tmp_path, capture_output=True, text=True, timeout=TIMEOUT_S,
+        check=False,
+    )  # fmt: skip
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "ran").exists()
