@@ -299,6 +299,13 @@ def test_the_number_of_files_and_their_size_have_limits(tmp_path: Path, monkeypa
     assert "GiB of files" in refused(tmp_path, bomb)
 
 
+def test_an_archive_of_a_terabyte_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    (tmp_path / "root.tar").touch()
+    os.truncate(tmp_path / "root.tar", 1 << 40)
+    with pytest.raises(UserError, match="has 1024 GiB, more than the 16 GiB that are read"):
+        unpack_root(str(tmp_path / "root.tar"), "x86_64")
+
+
 @pytest.mark.parametrize("make", [oci_image, docker_image])
 def test_layers_replace_and_remove_files_of_those_below(tmp_path: Path, make: Callable[[list[bytes]], bytes]) -> None:
     below = tar(

@@ -33,6 +33,8 @@ from swapstone.parts.vm.factors.container_image import PREFIX, is_image, parse_i
 
 MOST_ENTRIES = 500_000
 MOST_BYTES = 4 << 30
+MOST_ARCHIVE_BYTES = 4 * MOST_BYTES
+"""Of an archive, before it is read: images have layers that later ones replace."""
 DEEPEST = 100
 _LONGEST_PATH, _LONGEST_NAME = 4000, 255
 _MOST_LINKS = 40
@@ -396,6 +398,11 @@ def _status(source: str) -> os.stat_result:
         status = Path(source).stat()
     if not (stat.S_ISDIR(status.st_mode) or stat.S_ISREG(status.st_mode)):
         raise UserError(f"{safe(source)} is neither a folder nor an archive.", "Name a folder or an archive.")
+    if stat.S_ISREG(status.st_mode) and status.st_size > MOST_ARCHIVE_BYTES:
+        raise UserError(
+            f"The archive {safe(source)} has {status.st_size >> 30} GiB, more than the {MOST_ARCHIVE_BYTES >> 30} GiB that are read.",
+            f"A root has at most {MOST_BYTES >> 30} GiB of files: leave out what the program does not need.",
+        )
     return status
 
 
