@@ -90,6 +90,37 @@ def test_cargo_and_go_get_linker_target_and_linking() -> None:
     assert "PKG_CONFIG_LIBDIR" in variables  # the system's libraries are for another C library
 
 
+@needs_musl
+@pytest.mark.parametrize("installed", [True, False])
+def test_a_rust_program_for_musl_is_linked_with_the_unwinder_of_rustc(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, installed: bool
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    target = f"{os.uname().machine}-unknown-linux-musl"
+    archive = tmp_path / "rust/lib/rustlib" / target / "lib/self-contained/libunwind.a"
+    archive.parent.mkdir(parents=True)
+    if installed:
+        archive.touch()
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    (tools / "rustc").write_text(f"#!/bin/sh\necho {tmp_path}/rust\n")
+    (tools / "rustc").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tools), prepend=os.pathsep)
+    source = tmp_path / "src"
+    source.mkdir()
+    (source / "Cargo.toml").touch()
+    variable = f"CARGO_TARGET_{target.upper().replace('-', '_')}_RUSTFLAGS"
+    build = f'(echo "#!/bin/sh"; echo "# ${variable}") > p && chmod +x p'
+    own = OwnProgram(name="p", arguments=("./p",), source=str(source), build=build)
+    built = SourceBuilder(own).build(recipe(libc="musl"), lambda _: "log")
+    words = built.path.read_text().split()
+    folders = [Path(word.removeprefix("-Lnative=")) for word in words if word.startswith("-Lnative=")]
+    assert len(folders) == installed
+    for folder in folders:
+        for name in ("libgcc_s.so", "libunwind.a"):
+            assert (folder / name).read_text() == f"INPUT ( {archive} )\n"
+
+
 def test_a_meson_cross_file_has_compilers_and_flags() -> None:
     values = placeholder_values(build_tools(recipe(cflags=("-O2", "-DNAME='a b'"))))
     file = configparser.ConfigParser(interpolation=None)

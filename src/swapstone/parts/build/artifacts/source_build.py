@@ -14,9 +14,12 @@ import os
 import re
 import shlex
 import shutil
+import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
+
+import msgspec
 
 from swapstone.core.artifacts.built import Built
 from swapstone.core.artifacts.cache_folder import new_folder, read_description, take_lock
@@ -62,6 +65,7 @@ class BuildTools(FrozenStruct, frozen=True, kw_only=True):
         linking: ``dynamic`` or ``static``.
         roots: folders in which CMake searches libraries and headers; empty for the system's.
         variables: further variables of the build, such as those of an SDK.
+        unwinder: archive that Rust programs are linked with; empty for the one that rustc takes by itself.
     """
 
     words: Mapping[str, tuple[str, ...]]
@@ -70,6 +74,7 @@ class BuildTools(FrozenStruct, frozen=True, kw_only=True):
     linking: str
     roots: tuple[str, ...]
     variables: tuple[tuple[str, str], ...]
+    unwinder: str = ""
 
     @property
     def rust_target(self) -> str:
@@ -160,6 +165,7 @@ def _cargo_variables(tools: BuildTools, folder: Path) -> dict[str, str]:
     if tools.libc == "musl":
         # rustc brings a musl of its own. It is not linked, so that programs contain the one that is compared.
         rustflags += ["-Clink-self-contained=no", *(["-Crelocation-model=static"] if static else [])]
+    rustflags += [f"-Lnative={folder}"] if tools.unwinder else []
     rustflags += [f"-Clink-arg={flag}" for flag in tools.words["ldflags"] if flag != "-static"]
     target = tools.rust_target
     key = target.upper().replace("-", "_")
@@ -192,6 +198,8 @@ def _files(tools: BuildTools) -> Path:
     words = tools.words
     commands = {"cc": words["cc"], "cxx": words["cxx"] or ("false",), "pkg-config": words["pkg_config"]}
     texts = {name: f'#!/bin/sh\nexec {shlex.join(command)} "$@"\n' for name, command in commands.items()}
+    # rustc links one of these names; gcc's unwinder needs glibc.
+    texts |= {name: f"INPUT ( {tools.unwinder} )\n" for name in _UNWINDERS if tools.unwinder}
     address = sha256(
         "\n".join((repr(tools), *texts.values(), _cmake(tools, Path("/")), _meson(tools, Path("/")))).encode()
     )
@@ -203,6 +211,19 @@ def _files(tools: BuildTools) -> Path:
             for name in commands:
                 (work / name).chmod(0o755)
     return home
+
+
+_UNWINDERS = ("libgcc_s.so", "libunwind.a")
+
+
+def _rust_unwinder(source: Path, target: str) -> str:
+    """Return the unwinder that rustc brings for musl, without the C library beside it; empty if the target is not installed."""
+    command = ["rustc", "--print", "sysroot"]
+    with contextlib.suppress(OSError, subprocess.SubprocessError):
+        printed = subprocess.run(command, cwd=source, capture_output=True, text=True, check=True, timeout=60).stdout
+        found = Path(printed.strip()) / "lib" / "rustlib" / target / "lib" / "self-contained" / "libunwind.a"
+        return str(found) if found.is_file() else ""
+    return ""
 
 
 _BUILD_TYPES = (("RELEASE", "-DNDEBUG"), ("RELWITHDEBINFO", "-DNDEBUG"), ("MINSIZEREL", "-DNDEBUG"), ("DEBUG", ""))
@@ -357,6 +378,8 @@ class SourceBuilder:
         # A C++ library is built if the sources are mainly C++, or the command uses `{cxx}`.
         needs_cxx = "cxx" in placeholders_in(self._own.build) or self._is_cxx
         tools = build_tools(recipe, cxx_command(recipe, notify, needed=needs_cxx))
+        if tools.libc == "musl" and (self._source / "Cargo.toml").is_file():
+            tools = msgspec.structs.replace(tools, unwinder=_rust_unwinder(self._source, tools.rust_target))
         command = fill(self._own.build, placeholder_values(tools), dict(recipe.values))
         environment = build_environment() | tool_variables(tools) | library_environment(recipe)
         parts = ("own 1", self._sources, command, self._own.command[0], *sorted(map("=".join, environment.items())))
