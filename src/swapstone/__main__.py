@@ -62,7 +62,9 @@ def _folder_problem() -> str:
     """Return which folder no command can use, and the next step; empty if there is none."""
     if not current_folder_exists():
         return "The current folder was removed.\nChange to another one: cd"
-    relative = sorted(name for name, value in os.environ.items() if _FOLDER.fullmatch(name) and value[:1] not in {"", "/"})
+    relative = sorted(
+        name for name, value in os.environ.items() if _FOLDER.fullmatch(name) and value[:1] not in {"", "/"}
+    )
     if os.name == "posix" and relative:
         return f"{relative[0]} is a relative path, which means another folder after each cd.\nSet an absolute one, or: unset {relative[0]}"
     return ""

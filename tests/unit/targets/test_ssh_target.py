@@ -426,6 +426,17 @@ def test_a_login_shell_that_prints_before_each_command_is_refused(
     assert not list(ssh.folder.glob("swapstone-board-lock-*"))
 
 
+def test_a_server_that_allows_one_session_is_named_with_its_setting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused = "echo 'mux_client_request_session: session request failed: Session open refused by peer' >&2; exit 255"
+    rest = f'case "$*" in *"/bin/sh -s") exec /bin/sh -c "$*" ;; esac; {refused}'
+    monkeypatch.setenv("PATH", FakeSsh(tmp_path / "b", rest).path)
+    with pytest.raises(UnavailableError, match="refuses a second session of a connection") as raised:
+        SshTarget(PLACE)
+    assert "MaxSessions 10" in raised.value.hint
+
+
 def test_an_account_without_a_shell_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As /usr/sbin/nologin, which prints its sentence as output."""
     monkeypatch.setenv("PATH", FakeSsh(tmp_path / "b", "echo This account is not available.; exit 1").path)

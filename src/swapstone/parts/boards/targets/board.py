@@ -314,6 +314,7 @@ class Board:
                 f"The login shell of {self.place.name} prints text before each command, here {safe_excerpt(greeting, 60)!r}.",
                 f"Let it do so at a terminal only. This must print nothing: ssh {self.place.words} true",
             )
+        self.connection.call(_in_sh("true"))  # the agent runs in a second session
         check_answer(self.answer, self.place)
         folder = self.answer.text("folder")
         if not is_board_path(folder):
@@ -424,7 +425,8 @@ class Board:
             except UserError as error:
                 raise UserError(
                     f"{path.rpartition('/')[2]} can't be copied to {self.place.name}: {error.message}",
-                    f"Free some space there (swapstone target clean {self.place.target}), or name another folder: "
+                    error.hint
+                    or f"Free some space there (swapstone target clean {self.place.target}), or name another folder: "
                     f"--target {self.place.target},folder=/path",
                 ) from error
         if not self.has_file(path, content):

@@ -52,6 +52,9 @@ _REFUSALS = {
 }
 """What ssh prints if waiting does not help, and what to do. The messages are those of OpenSSH's sshconnect.c and sshconnect2.c."""
 
+_ONE_SESSION = b"Session open refused by peer"
+"""What ssh prints where MaxSessions is reached (mux.c)."""
+
 _SOCKET, _LONGEST_SOCKET = "s", 90
 """A socket's path has at most 107 bytes, and ssh adds 17 while it creates one."""
 
@@ -187,6 +190,7 @@ class SshConnection:
             most_bytes: of its output.
 
         Raises:
+            UnavailableError: the server allows one session for each connection.
             UserError: it failed, printed too much or did not end.
         """
         process = _start(self.session(command), content or subprocess.DEVNULL)
@@ -198,6 +202,11 @@ class SshConnection:
             raise UserError(f"A session of {self._machine.name} did not end.") from error
         finally:
             end_agents([process], 0.0)
+        if _ONE_SESSION in errors:
+            raise UnavailableError(
+                f"The ssh server of {self._machine.name} refuses a second session of a connection.",
+                "Set MaxSessions 10, its default, in the server's sshd_config, and restart the server.",
+            )
         if status != 0:
             raise UserError(f"A command failed on {self._machine.name}: {last_line(errors)}")
         return output
