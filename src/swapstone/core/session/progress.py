@@ -123,7 +123,7 @@ class ProgressText:
             most_ns = self.budget_ns - self.used_ns - elapsed_ns
             if self.decision.decided is None and not self.experiment.blocks and most_ns > left_ns > 0:
                 text = f"{{}} to {format_duration(most_ns)} left"  # how many blocks follow the first check is not known
-        elif self.experiment.blocks:
+        elif not self.experiment.timed:
             return ""
         else:
             left_ns = self.budget_ns - self.used_ns - elapsed_ns
