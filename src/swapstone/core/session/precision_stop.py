@@ -7,8 +7,7 @@ import collections
 import dataclasses
 import functools
 import itertools
-import statistics
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -26,7 +25,6 @@ from swapstone.core.model import (
     WorkSpec,
 )
 from swapstone.core.model.experiment import WAKEUP_INTERVAL_US
-from swapstone.core.model.number_text import quantity
 from swapstone.core.plan import WORK_NS, Group
 from swapstone.core.plan.stopping import (
     AT_RESOLUTION,
@@ -338,9 +336,6 @@ class PrecisionStop:
         self._growing.read(runs)
         now = self._growing.so_far(still_open, block, next_block_ns)
         first = block == first_block(self._experiment)
-        if first and self._experiment.virtual:
-            for line in _figures(runs, self._workloads):
-                self._notify(line)
         # Discarded runs that the user did not ask for begin after the second block: the first contains setup.
         if block == first_block(self._experiment) + (self._experiment.prime_more and self._experiment.timed):
             self._begin(now, used_ns)
@@ -457,15 +452,6 @@ class PrecisionStop:
         if fit.budget_ns > self._experiment.budget_ns:
             self._experiment = fit
             self._extended(fit)
-
-
-def _figures(runs: Sequence[Run], workloads: Mapping[str, WorkSpec]) -> Iterator[str]:
-    """Yield what the first runs of a first replicate measured, which is exact: of the metrics that decide."""
-    for run in runs[:8]:
-        units = {each.name: each.unit for each in workloads[run.trial.workload].metrics if each.leads}
-        values = {each.metric: statistics.median(each.values) for each in run.samples if each.metric in units}
-        shown = ", ".join(f"{name} {quantity(value, units[name])}" for name, value in values.items())
-        yield f"First replicate: {run.trial.workload} {run.trial.variant} {run.trial.load}: {shown or run.reason}"
 
 
 class _GrowingRuns:
