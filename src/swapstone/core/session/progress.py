@@ -139,7 +139,7 @@ class ProgressText:
 
     def _remaining(self, trial: Trial, done: int, total: int) -> str:
         """Return the estimate of the last decision, which counts down; before the first one, what is known is the budget."""
-        if self.trial_ns and self.experiment.blocks and trial.block <= self.experiment.blocks:
+        if self.trial_ns and not self.experiment.timed and trial.block <= self.experiment.blocks:
             return f"about {format_duration(((self.experiment.blocks - trial.block + 1) * total - done) * self.trial_ns)} left"
         elapsed_ns = time.monotonic_ns() - self._began_ns
         if self.decision is not None and self.decision.remaining_ns is not None:
