@@ -105,6 +105,10 @@ def test_a_number_of_blocks_that_a_budget_does_not_hold_is_named() -> None:
     assert f"holds about {NEEDED} pairs of runs. The 40 blocks that are asked for take" in note
     assert not check_budget(current(budget_ns=41 * 320_000_000, blocks=40))[1]
     assert "holds about 1 pair of runs" in check_budget(current(budget_ns=1, blocks=40))[1], "one is always made"
+    primed = current(budget_ns=41 * 320_000_000, blocks=40, prime=1, prime_more=True)
+    assert "The 40 blocks that are asked for take about 34 s" in check_budget(primed)[1], (
+        "with discarded runs before each"
+    )
     runs = block(subject, 0, SECOND_NS // 5) + block(subject, 1, SECOND_NS // 5)
     assert (
         "The 40 blocks that are asked for take about 33 s (--budget 50s)."

@@ -85,7 +85,8 @@ def check_budget(experiment: Experiment) -> tuple[Experiment, str]:
         return experiment, ""
     trial_ns = max(WORK_NS, experiment.wakeups * WAKEUP_INTERVAL_US * 1000)
     variants, groups = len(plan.variants(experiment)), len(plan.groups(experiment))
-    discarded = 0 if experiment.prime_more else experiment.prime  # those that the user did not ask for can be left out
+    left_out = experiment.prime_more and not experiment.blocks  # those that the user did not ask for can be left out
+    discarded = 0 if left_out else experiment.prime
     block_ns = round(variants * groups * trial_ns * plan.runs_each(experiment, discarded))
     fewest, _ = _asked(experiment)
     first = experiment.blocks or first_decisive_look(experiment)
@@ -337,7 +338,7 @@ class PrecisionStop:
         now = self._growing.so_far(still_open, block, next_block_ns)
         first = block == first_block(self._experiment)
         # Discarded runs that the user did not ask for begin after the second block: the first contains setup.
-        if block == first_block(self._experiment) + (self._experiment.prime_more and self._experiment.timed):
+        if block == first_block(self._experiment) + (self._experiment.prime_more and not self._experiment.blocks):
             self._begin(now, used_ns)
         self._fit_budget(runs, block, used_ns, round(sum(now.cost_ns.values())))
         experiment = self._experiment
@@ -532,13 +533,13 @@ def _unprimed_note(experiment: Experiment, used_ns: int, costs: Mapping[Group, f
     """Return a note if the budget does not hold the first check with discarded runs; else an empty text.
 
     Args:
-        experiment: of which the user did not ask for discarded runs.
+        experiment: with a budget, or a number of blocks.
         used_ns: time used so far.
         costs: of a block with discarded runs, by group.
     """
-    first = experiment.blocks or first_look(experiment)
+    first = first_look(experiment)
     needed_ns = used_ns + round(first * sum(costs.values()))
-    if not experiment.timed or needed_ns <= experiment.budget_ns:
+    if experiment.blocks or needed_ns <= experiment.budget_ns:
         return ""
     budget, needed = format_compared(experiment.budget_ns, needed_ns)
     return (
