@@ -185,6 +185,7 @@ def _claim(place: Place, name: str, rows: Sequence[Comparison], margin: float) -
         scope=scope,
         text=_special(place, mean, rows, found, scope) or f"{candidate} {phrases[0]}{where}",
         brief=phrases[1],
+        seen=_past(mean) if mean is not None and found is Standing.UNKNOWN else "",
         details=tuple(_details(place, rows, mean, found)),
         rows=usable if alone else tuple(rows),
         names_rows=alone,
