@@ -259,6 +259,10 @@ def test_bad_input_of_the_three_commands(tmp_path: Path) -> None:
         (("plan", "libc=glibc,musl", "--target", "vm", *store), "A plan needs an exact number of blocks"),
         (("plan", "libc=glibc,musl", "--target", "vm", "--blocks", "2"), "The store is missing."),
         (
+            ("plan", "libc=glibc,musl", "--target", "vm", "--blocks", "2", "--budget", "1m", *store),
+            "A plan has no budget",
+        ),
+        (
             ("plan", "libc=glibc,musl", "--target", "vm", "--arch", "arm64,x86_64", *store),
             "--arch takes one value here.",
         ),

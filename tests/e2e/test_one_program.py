@@ -84,7 +84,7 @@ def test_a_program_that_fails_is_named_without_a_variant(tmp_path: Path) -> None
 
 
 def test_a_later_session_is_compared_with_the_runs_of_the_first(tmp_path: Path) -> None:
-    compare(tmp_path, "then", "./prog you", "--blocks", "6")
+    compare(tmp_path, "then", "./prog you", "--blocks", "6", "--budget", "1h")
     first = load(tmp_path / "then")
     write(tmp_path / "prog", PROGRAM + "# changed\n")
     text = compare(tmp_path, "now", "--against", "then", "./prog you")
@@ -92,6 +92,7 @@ def test_a_later_session_is_compared_with_the_runs_of_the_first(tmp_path: Path) 
     assert f"Before: the record {first.meta.id} of " in text and "too few runs" in text
     second = load(tmp_path / "now")
     assert second.experiment.blocks == 6 and second.experiment.seed == first.experiment.seed
+    assert first.experiment.timed and not second.experiment.timed, "its blocks are as many as those of then"
     of = {
         label: [run for run in second.runs if run.trial.variant == label] for label in ("session=before", "session=now")
     }

@@ -7,6 +7,7 @@
 #include "glue.h"
 
 #include "lwip/priv/tcp_priv.h"
+#include "lwip/sys.h"
 #include <string.h>
 
 u8_t lw_timestamp_flag;

@@ -32,7 +32,7 @@ from swapstone.exit_status import ExitStatus
     *("only", "budget", "seed", "blocks", "target", "driver_target", "server_address", "no_cache", "guest_timeout"),
     *("store", "executor", "recheck"),
     budget="Another budget than the study's; its parts share it.",
-    blocks="Run exactly N blocks, instead of stopping on precision or budget.",
+    blocks="Run N blocks, instead of stopping on precision; a --budget beside it ends them.",
     target="host, vm, or fake:SPEC.toml  [as the study needs]",
 )
 @click.option(

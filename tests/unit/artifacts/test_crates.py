@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from swapstone.core.artifacts import distribution_packages
-from swapstone.core.model import UnavailableError
+from swapstone.core.model import UnavailableError, UserError
 from swapstone.core.workloads import find_workload
 from swapstone.parts.net.artifacts import crates
 from swapstone.parts.net.artifacts.crates import crate_programs, require_crate
@@ -101,6 +101,23 @@ def test_crates_that_can_not_be_fetched_are_not_a_failed_build(tmp_path: Path, m
         crates.build_with_cargo(
             tmp_path / "home", ("cargo", "build"), "pack", {}, target=tmp_path / "target", sources="0"
         )
+
+
+def test_what_does_not_build_is_not_built_again_for_each_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "cargo").write_text(
+        f"#!/bin/sh\necho started >>{tmp_path}/starts\necho 'error: no such function' >&2\nexit 101\n"
+    )
+    (tmp_path / "cargo").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setattr(crates, "lwip_source", lambda: tmp_path)
+    for home, starts in (("one", 1), ("one", 1), ("another", 2)):
+        with pytest.raises(UserError, match="pack does not build:\nerror: no such function"):
+            crates.build_with_cargo(
+                tmp_path / home, ("cargo", "build"), "pack", {}, target=tmp_path / "target", sources="0"
+            )
+        assert (tmp_path / "starts").read_text() == "started\n" * starts
 
 
 def test_options_of_a_stack_are_variables_of_a_build_of_their_own(

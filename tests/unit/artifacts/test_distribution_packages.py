@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from swapstone.core.artifacts import distribution_packages
-from swapstone.core.artifacts.distribution_packages import install_command, missing_programs
+from swapstone.core.artifacts.distribution_packages import install_command, missing_programs, packages_of
 from swapstone.core.session import capabilities as capability_checks
 from swapstone.core.session.capabilities import State, capabilities
 from swapstone.parts.explain.instruments import requirements
@@ -47,6 +47,7 @@ def distribution(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytes
         (UBUNTU, "linux-perf", "sudo apt-get install linux-tools-generic"),
         (UBUNTU, "iproute2 musl-tools", "this distribution has no package musl-tools; Debian has it"),
         ("", "iproute2", "sudo apt-get update && sudo apt-get install iproute2"),
+        (UBUNTU, packages_of(("apt-get",)), "use Debian, or a distribution made from it"),
     ],
     indirect=["distribution"],
 )

@@ -89,6 +89,13 @@ def test_before_the_first_check_the_line_names_it_and_a_fixed_number_of_blocks_i
     assert "block 12 of 20" in shown
 
 
+def test_a_number_of_blocks_of_known_length_is_announced_and_no_time_beyond_a_budget_of_the_user() -> None:
+    fields = {"workloads": WORKLOADS, "blocks": 20, "wakeups": 50_000, "budget_ns": 60 * 10**9}
+    exact, timed = (ProgressText(experiment(**fields, budget_extends=extends)) for extends in (True, False))
+    assert _left(exact) == "about 7 min 30 s left"  # 9 blocks of 10 trials
+    assert _left(timed) == "at most 60 s left"
+
+
 def _left(text: ProgressText) -> str:
     return text.trial(TRIAL, 0, 10).partition(";")[0]
 

@@ -41,7 +41,7 @@ from swapstone.core.plan.stopping import decide
 from swapstone.core.record import Manifest
 from swapstone.core.record.validation import experiment_problem
 from swapstone.core.report.answer.outcome import FailIf, outcome_of, without_result
-from swapstone.core.session.precision_stop import PrecisionStop
+from swapstone.core.session.progress import LineProgress
 from swapstone.core.session.two_sessions import session_notes
 from swapstone.core.stats import median_interval
 from swapstone.core.workloads import REFERENCE as REFERENCE_PROGRAM
@@ -247,12 +247,15 @@ def test_an_earlier_session_is_not_planned_again() -> None:
     assert trials == plan.block(alone, 1, plan.groups(alone))
 
 
-def test_a_first_replicate_is_printed_at_once_on_the_exact_clock() -> None:
-    for clock, count in ((VIRTUAL_CLOCK, 1), ("wall", 0)):
+def test_the_first_runs_of_a_first_replicate_are_printed_at_once_on_the_exact_clock() -> None:
+    for clock, count in ((VIRTUAL_CLOCK, 8), ("wall", 0)):
         experiment = msgspec.structs.replace(experiment_of(NOW, workloads=(PROGRAM,)), clock=clock, blocks=2)
         notes: list[str] = []
-        runs = list(runs_of(NOW, {PROGRAM: [12_345_678.0]}, 10**18))
-        PrecisionStop(experiment, notes.append)(runs, plan.groups(experiment), 1, 10**9, 10**9)
+        progress = LineProgress(notes.append)
+        progress.experiment_started(experiment, "")
+        first, second = runs_of(NOW, {PROGRAM: [12_345_678.0, 1.0]}, 10**18)
+        for run in (second, *[first] * 9):
+            progress.measured(run)
         assert notes == ["First replicate: prog session=now idle: wall 12.3 ms"] * count
 
 

@@ -8,9 +8,11 @@ import stat
 import struct
 import zlib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import swapstone
 from swapstone.core.artifacts.distribution_packages import packages_of
 from swapstone.core.factors import Evidence, Recipe, find_level, parse_choice
 from swapstone.core.factors.factor import reboots
@@ -85,6 +87,22 @@ def test_a_level_changes_the_recipe_and_nothing_else() -> None:
     assert FS.apply("erofs:lz4hc", Recipe()) == Recipe(pieces=(RootImage(level="erofs:lz4hc"),))
     assert packages_of(find_level(FS, "squashfs:xz").needs) == "squashfs-tools"
     assert not reboots(FS)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        (swapstone.Program(commands=["/bin/sh -c :"]),),
+        (swapstone.Workloads(suites=["libc"]),),
+    ],
+)
+def test_work_that_mounts_no_image_is_refused_before_anything_is_built(
+    settings: tuple[Any, ...], tmp_path: Path
+) -> None:
+    with pytest.raises(UserError, match="The factor fs is for the suite fs") as caught:
+        swapstone.compare(*settings, fs=["erofs", "ext4"], out=tmp_path / "r")
+    assert caught.value.hint.endswith("swapstone compare fs=erofs,ext4")
+    assert not (tmp_path / "r").exists()
 
 
 def test_other_compressions_are_levels_and_unknown_ones_are_named() -> None:

@@ -52,8 +52,9 @@ def _measured(folder: Path, of_file: str, of_run: str) -> str:
 
 def test_a_level_is_held_only_where_it_is_written(tmp_path: Path, asked: list[Experiment]) -> None:
     _measured(tmp_path, 'fail = { syscalls = "0" }', 'hold = { kernel = "rt" }')
-    _measured(tmp_path, 'fail = { syscalls = "0" }\narchitecture = "arm64"', "")
+    _measured(tmp_path, 'fail = { syscalls = "0" }\narchitecture = "arm64"', 'budget = "1s"')
     held, plain = asked
+    assert not plain.timed, "it gets its replicates"
     assert (held.target, held.virtual, held.blocks, held.held) == ("vm", True, 2, (("kernel", "rt"),))
     assert (plain.architecture, plain.held) == ("arm64", ())
     assert [(each.factor, each.levels) for each in held.factors] == [("command", ("base", "head"))]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""The stopping rule: looks, closing of groups, budget, largest and exact number of blocks, and estimate of the remaining time."""
+"""The stopping rule: looks, closing of groups, budget, largest and requested number of blocks, and estimate of the remaining time."""
 
 from __future__ import annotations
 
@@ -99,10 +99,22 @@ def test_the_experiment_stops_at_the_largest_number_of_blocks() -> None:
 
 
 def test_an_exact_number_of_blocks_is_neither_shortened_nor_exceeded() -> None:
-    exact = msgspec.structs.replace(EXPERIMENT, blocks=30)
+    exact = msgspec.structs.replace(EXPERIMENT, blocks=30, budget_extends=True)
     early = decided(29, at(A, 0.0001), at(B, 0.0001), used_s=10**6, experiment=exact)
     assert (early.stop, early.still_open, early.remaining_ns) == (None, (A, B), 2 * SECOND)
     assert decided(30, experiment=exact).stop is StopReason.BLOCKS
+
+
+def test_a_budget_of_the_user_ends_a_number_of_blocks() -> None:
+    most = msgspec.structs.replace(EXPERIMENT, blocks=30)
+    found = decided(20, used_s=990, experiment=most)
+    assert (found.stop, found.still_open, found.remaining_ns) == (None, (A, B), 10 * SECOND)
+    assert decided(20, used_s=998, experiment=most).stop is None
+    assert decided(20, used_s=999, experiment=most).stop is StopReason.BUDGET
+    assert decided(0, used_s=10**6, experiment=most).stop is None, "a pair of runs is always made"
+    assert decided(30, used_s=10**6, experiment=most).stop is StopReason.BLOCKS
+    many = msgspec.structs.replace(EXPERIMENT, blocks=MOST_BLOCKS + 9)
+    assert decided(MOST_BLOCKS + 1, experiment=many).stop is None
 
 
 def test_twice_too_wide_needs_four_times_the_pairs() -> None:

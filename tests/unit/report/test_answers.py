@@ -217,6 +217,15 @@ def test_too_few_runs() -> None:
     )
 
 
+def test_too_few_runs_of_several_candidates_are_printed_too() -> None:
+    musl = [_row(name, 1.5, half=None) for name in ("a", "b")]
+    other = [_row(name, 0.5, half=None, candidate=UCLIBC) for name in ("a", "b")]
+    assert _said([*musl, *other], _index(musl, half=None), _index(other, half=None)) == (
+        "Too few runs to compare musl and uclibc with glibc on 2 workloads of libc: in these runs, musl took 1.5 times as long and "
+        "uclibc was twice as fast."
+    )
+
+
 def test_memory_is_stated_also_where_no_difference_in_time_was_found() -> None:
     rows = [_row("a", 1.01, half=0.04), _row("b", 0.99, half=0.06)]
     memory = [_row(row.workload, 1.5, metric=synthetic.MAXRSS) for row in rows]

@@ -97,6 +97,19 @@ def test_an_open_rate_of_swapping() -> None:
     )
 
 
+def test_too_few_runs_are_those_of_the_workload_that_has_some() -> None:
+    """As of a first replicate that was interrupted: the rows of the workload before it are empty."""
+    few = {"low": None, "high": None}
+    empty, touch = (
+        msgspec.structs.replace(_row("swap", name, TOUCH, Verdict.INCONCLUSIVE, ratio=0.5), **few)
+        for name in ("sequential", "random")
+    )
+    empty = msgspec.structs.replace(empty, effect=None, baseline_values=(), candidate_values=())
+    assert _said(empty, touch).startswith(
+        "Too few runs to compare zram:lz4 with flash on random: 6 pairs of runs, in which it "
+    )
+
+
 def test_several_levels_of_swap_against_one() -> None:
     rows = [*_swap(Verdict.WORSE, 0.25, Verdict.WORSE, 12.0), *_swap(Verdict.WORSE, 0.5, Verdict.WORSE, 3.0, ZSTD)]
     assert _said(*rows).startswith(

@@ -25,6 +25,7 @@ class Seen:
         self.built: list[tuple[int, int, str]] = []
         self.calibrated: list[tuple[int, int, str]] = []
         self.trials: list[tuple[Trial, int, int]] = []
+        self.measured_runs: list[Run] = []
         self.blocks: list[tuple[int, int]] = []
 
     def building(self, done: int, total: int, what: str) -> None:
@@ -35,6 +36,9 @@ class Seen:
 
     def trial(self, trial: Trial, done: int, total: int) -> None:
         self.trials.append((trial, done, total))
+
+    def measured(self, run: Run) -> None:
+        self.measured_runs.append(run)
 
     def block_done(self, decision: StopDecision, block: int, used_ns: int) -> None:
         assert decision.still_open
@@ -78,6 +82,7 @@ def test_each_step_is_counted(tmp_path: Path) -> None:
     assert [(trial, done, total) for trial, done, total in seen.trials] == [
         (trial, number % 4, 4) for number, trial in enumerate(trials)
     ]
+    assert tuple(seen.measured_runs) == load(path).runs
     elapsed = [run.elapsed_ns for run in load(path).runs]
     assert [block for block, _ in seen.blocks] == [0, 1]
     assert all(used >= sum(elapsed[: 4 * (block + 1)]) for block, used in seen.blocks)
@@ -90,6 +95,7 @@ def test_what_a_record_has_already_counts_as_done(tmp_path: Path) -> None:
     seen, again = made(tmp_path / "b", earlier=runs, passes=passes)
     assert seen.calibrated == [(2, 2, "")]
     assert [(done, total) for _, done, total in seen.trials] == [(2, 4), (3, 4)]
+    assert tuple(seen.measured_runs) == load(again).runs
     assert [run.passes for run in load(again).runs] == [passes["libc", run.trial.workload] for run in load(again).runs]
     partly, _ = made(tmp_path / "c", earlier=runs[:1], passes={("libc", "b_malloc_tiny1"): 7})
     known = {runs[0].trial.workload} if runs[0].trial.variant == "libc=glibc" else set()

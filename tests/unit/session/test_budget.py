@@ -92,8 +92,32 @@ def test_a_default_budget_is_extended_before_anything_is_built() -> None:
         check_budget(msgspec.structs.replace(subject, budget_ns=SECOND_NS // 10))
 
 
+def test_a_number_of_blocks_that_a_budget_does_not_hold_is_named() -> None:
+    """As everywhere: before anything is built, and again after two blocks. Enough pairs for intervals are not called too few."""
+    subject = current(budget_ns=NEEDED * 320_000_000, blocks=40)
+    same, note = check_budget(subject)
+    assert same is subject
+    assert (
+        f"holds about {NEEDED - 1} pairs of runs: medians without intervals. The 40 blocks that are asked for take about 13 s"
+        in note
+    )
+    note = check_budget(current(budget_ns=(NEEDED + 1) * 320_000_000, blocks=40))[1]
+    assert f"holds about {NEEDED} pairs of runs. The 40 blocks that are asked for take" in note
+    assert not check_budget(current(budget_ns=41 * 320_000_000, blocks=40))[1]
+    assert "holds about 1 pair of runs" in check_budget(current(budget_ns=1, blocks=40))[1], "one is always made"
+    primed = current(budget_ns=41 * 320_000_000, blocks=40, prime=1, prime_more=True)
+    assert "The 40 blocks that are asked for take about 34 s" in check_budget(primed)[1], (
+        "with discarded runs before each"
+    )
+    runs = block(subject, 0, SECOND_NS // 5) + block(subject, 1, SECOND_NS // 5)
+    assert (
+        "The 40 blocks that are asked for take about 33 s (--budget 50s)."
+        in fitted(subject, runs, 1, 1_600_000_000, 800_000_000)[1]
+    )
+
+
 def test_an_exact_number_of_blocks_needs_no_budget() -> None:
-    subject = current(budget_ns=1, blocks=3)
+    subject = current(budget_ns=1, blocks=3, budget_extends=True)
     assert check_budget(subject) == (subject, "")
     assert fitted(subject, block(subject, 0, SECOND_NS), 0, 4 * SECOND_NS, 4 * SECOND_NS) == (subject, "")
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from swapstone.core.model import RecordError, UserError
+from swapstone.core.model import Experiment, RecordError, UserError
 from swapstone.core.record import RecordView, find_record, list_records, load, record_name
 from swapstone.core.report.render import terminal
 from swapstone.core.report.study_index import document_of
@@ -144,6 +144,15 @@ def test_a_budget_for_the_whole_is_shared_in_proportion(run: Maker, tmp_path: Pa
     study.start_study(run(budget_ns=600 * 10**9), tmp_path / "s")
     budgets = {name: load(tmp_path / "s" / name).experiment.budget_ns for name in ("strings", "malloc")}
     assert budgets == {"strings": 120 * 10**9, "malloc": 360 * 10**9}  # of 1 + 1 + 3 minutes
+
+
+def test_a_budget_for_the_whole_ends_parts_with_a_number_of_blocks(run: Maker) -> None:
+    """The budget in the file is a part's share: 7 blocks are made on a slow machine, too."""
+    own, shared = (
+        study.plan_parts(run(blocks=None, budget_ns=budget_ns))["malloc"] for budget_ns in (None, 600 * 10**9)
+    )
+    assert isinstance(own, Experiment) and isinstance(shared, Experiment)
+    assert [(each.blocks, each.timed) for each in (own, shared)] == [(7, False), (7, True)]
 
 
 def test_a_budget_that_is_too_small_is_said_before_anything_runs(run: Maker, tmp_path: Path) -> None:

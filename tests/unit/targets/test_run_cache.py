@@ -59,12 +59,16 @@ def test_a_damaged_file_is_ignored(tmp_path: Path) -> None:
 
 
 def test_a_file_of_another_version_and_a_copy_under_another_name_are_ignored(tmp_path: Path) -> None:
-    body = b'{"end":"finished","new":1}'
-    (tmp_path / "d").write_bytes(hashlib.sha256(b"d\n" + body).hexdigest().encode() + b"\n" + body)
     cache = RunCache(tmp_path)
+    for body in (
+        b'{"end":"finished","new":1}',
+        b'{"end":"finished"}',
+    ):  # a newer one, and one without what runs have now
+        (tmp_path / "d").write_bytes(hashlib.sha256(b"d\n" + body).hexdigest().encode() + b"\n" + body)
+        assert cache.get("d") is None
     cache.put("e", RUN)
     (tmp_path / "f").write_bytes((tmp_path / "e").read_bytes())
-    assert cache.get("d") is None and cache.get("e") == RUN and cache.get("f") is None
+    assert cache.get("e") == RUN and cache.get("f") is None
 
 
 def test_an_unwritable_cache_is_an_error(tmp_path: Path) -> None:

@@ -133,7 +133,16 @@ DAMAGES: dict[str, Callable[[Path, bytes], int | None]] = {
     "a link": lambda path, data: _replaced(path).symlink_to(__file__),
     "a FIFO": lambda path, data: os.mkfifo(_replaced(path)),
     "a folder": lambda path, data: _replaced(path).mkdir(),
+    "of a newer version": lambda path, data: _rewrite(path, data, lambda run: {**run, "new": 1}),
+    "of an older version": lambda path, data: _rewrite(path, data, lambda run: {"end": run["end"]}),
 }
+
+
+def _rewrite(path: Path, data: bytes, change: Callable[[dict[str, object]], dict[str, object]]) -> int:
+    """Write what another version would, whose run has other fields: with the digest of its name and content."""
+    body = msgspec.json.encode(change(msgspec.json.decode(data.partition(b"\n")[2])))
+    mark = hashlib.sha256(path.name.encode() + b"\n" + body).hexdigest()
+    return path.write_bytes(mark.encode() + b"\n" + body)
 
 
 def _replaced(path: Path) -> Path:

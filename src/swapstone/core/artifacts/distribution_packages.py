@@ -95,8 +95,10 @@ def install_command(packages: str) -> str:
 
     Args:
         packages: Debian's names, separated by spaces. Of alternatives in the table, the first that the distribution has is used.
+            None for what comes with each Debian: apt-get and dpkg.
     """
-    names = packages.split()
+    if not (names := packages.split()):
+        return "use Debian, or a distribution made from it"
     others = {each[0]: each for each, _, _ in _table().values()}
     chosen = [next(filter(package_versions, others.get(name, ())), name) for name in names]
     absent = [name for name in chosen if not package_versions(name)]

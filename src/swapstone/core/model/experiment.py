@@ -231,7 +231,7 @@ class Experiment(FrozenStruct, frozen=True, kw_only=True):
         confidence: of intervals, before correction, e.g. 0.95.
         seed: of every random order.
         null: whether the baseline takes part again and relinked.
-        blocks: an exact number of blocks after the warm-up, or 0 to stop on precision and budget.
+        blocks: a number of blocks after the warm-up, or 0 to stop on precision. `timed` states whether the budget ends these too.
         published: name of the published study to print beside the results, or empty.
         own: the user's own program, where that is what is measured; `workloads` then holds its name alone.
         layouts: number of links of each variant that take turns, with shuffled order and varied environment size; 0 for none.
@@ -317,6 +317,11 @@ class Experiment(FrozenStruct, frozen=True, kw_only=True):
         )
         free = [choice.factor for choice in self.factors if choice.factor.startswith("{")]
         return tuple(name for name in free if name.strip("{}") not in received)
+
+    @property
+    def timed(self) -> bool:
+        """Return whether the budget ends it: any, but for a default one a number of blocks is exact."""
+        return not (self.blocks and self.budget_extends)
 
     @property
     def printed_metrics(self) -> tuple[str, ...]:

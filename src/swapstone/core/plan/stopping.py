@@ -123,41 +123,41 @@ def decide(
     """Decide after a block which groups continue and whether to stop. The result depends on the arguments alone.
 
     Args:
-        experiment: its margin, budget and exact number of blocks. With an exact number, precision and budget are ignored.
+        experiment: its margin, budget and number of blocks. With a number of blocks precision is ignored, and a default budget too.
         still_open: groups that took part in this block and can take part in the next.
         block: its number, 0 for the warm-up: also the number of pairs so far.
         used_ns: time used so far.
         next_block_ns: estimate for one more block of all of `still_open`.
         precisions: of every group in `still_open`, from the last check; empty before the first.
-        since: the last block whose measured runs don't count any more, by group; 0 for groups that it does not have. An exact number of
+        since: the last block whose measured runs don't count any more, by group; 0 for groups that it does not have. A number of
             blocks is of blocks that count, and there are at most twice as many.
 
     Returns:
-        The decision. Groups close only after a block for which `due` is true, or when they have the exact number of blocks, and never open
+        The decision. Groups close only after a block for which `due` is true, or when they have the number of blocks, and never open
         again.
     """
     since = since or {}
+    going = tuple(still_open)
     if experiment.blocks:
         left = {group: experiment.blocks - (block - since.get(group, 0)) for group in still_open}
         most = min(max(left.values(), default=0), 2 * experiment.blocks - block)
         if most <= 0:
-            return StopDecision(tuple(still_open), StopReason.BLOCKS, 0, _widest(still_open, precisions))
-        open_now = tuple(group for group in still_open if left[group] > 0)
-        each = next_block_ns / len(still_open)
-        remaining = round(sum(min(most, left[group]) for group in open_now) * each)
-        return StopDecision(open_now, None, remaining, _widest(open_now, precisions))
-    going = tuple(still_open)
-    if due(block, *looks(experiment)):
-        going = tuple(group for group in going if not _closed(precisions.get(group), experiment.margin))
-        if experiment.alone and going:  # the reference program is measured beside all
-            going = tuple(still_open)
+            return StopDecision(going, StopReason.BLOCKS, 0, _widest(going, precisions))
+        going = tuple(group for group in going if left[group] > 0)
+        blocks = [min(most, left[group]) for group in going]
+    else:
+        if due(block, *looks(experiment)):
+            going = tuple(group for group in going if not _closed(precisions.get(group), experiment.margin))
+            if experiment.alone and going:  # the reference program is measured beside all
+                going = tuple(still_open)
+        # A half-width is proportional to 1 / sqrt(pairs).
+        blocks = [blocks_needed(experiment, precisions.get(each), block, since.get(each, 0)) - block for each in going]
     each_ns = next_block_ns / len(still_open) if still_open else 0.0
     reason = _reason(experiment, len(going) * each_ns, block, used_ns, any_left=bool(going))
-    left_ns = max(0, experiment.budget_ns - used_ns)
-    # A half-width is proportional to 1 / sqrt(pairs).
-    blocks = (blocks_needed(experiment, precisions.get(each), block, since.get(each, 0)) - block for each in going)
-    remaining_ns = 0 if reason else min(left_ns, round(sum(blocks) * each_ns))
-    return StopDecision(going, reason, remaining_ns, _widest(going, precisions))
+    remaining_ns = round(sum(blocks) * each_ns)
+    if experiment.timed:
+        remaining_ns = min(remaining_ns, max(0, experiment.budget_ns - used_ns))
+    return StopDecision(going, reason, 0 if reason else remaining_ns, _widest(going, precisions))
 
 
 def _closed(precision: WorkloadPrecision | None, margin: float) -> bool:
@@ -171,9 +171,9 @@ def _reason(experiment: Experiment, next_ns: float, block: int, used_ns: int, *,
     if not any_left:
         return StopReason.PRECISE
     short = experiment.own is not None and used_ns < LEAST_OWN_NS and block < MOST_SHORT_BLOCKS
-    if block >= MOST_BLOCKS and not short:
+    if block >= MOST_BLOCKS and not short and not experiment.blocks:
         return StopReason.CAP
-    if used_ns + next_ns > experiment.budget_ns and block:  # a pair of runs is always made
+    if experiment.timed and used_ns + next_ns > experiment.budget_ns and block:  # a pair of runs is always made
         return StopReason.BUDGET
     return None
 

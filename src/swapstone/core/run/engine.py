@@ -196,6 +196,10 @@ class Progress(Protocol):
         """A trial starts; `done` of the `total` trials of its block are done."""
         ...
 
+    def measured(self, run: Run) -> None:
+        """A trial ended, and its run is in the record."""
+        ...
+
     def block_done(self, decision: StopDecision, block: int, used_ns: int) -> None:
         """Block number `block` is finished; `decision` is what the stopping rule decided."""
         ...
@@ -322,6 +326,7 @@ class Engine:
             self._progress.trial(trial, done, len(trials))
             run, output = self._concluded(trial, next(attempts))
             self._append(run)
+            self._progress.measured(run)
             if self._subject(trial).aborts_early and block == first_block(self._experiment):
                 self._abort_if_incomparable(run, output)
 

@@ -117,7 +117,8 @@ def with_earlier(view: RecordView, experiment: Experiment) -> Experiment:
     blocks = next(block for block in itertools.count() if any((block + 1, group) not in made for group in every))
     refuse((not blocks, f"{path} has no complete block: there is nothing to compare with.", measure))
     levels = FactorLevels(factor=SESSION, levels=(BEFORE, NOW))
-    return msgspec.structs.replace(old, factors=(levels,), own=experiment.own, blocks=blocks, prime_more=False)
+    exactly = {"blocks": blocks, "budget_extends": True, "prime_more": False}
+    return msgspec.structs.replace(old, factors=(levels,), own=experiment.own, **exactly)
 
 
 def _program(experiment: Experiment) -> OwnProgram | None:

@@ -22,6 +22,7 @@ from swapstone.core.model import (
 )
 from swapstone.core.model.architectures import ARCHITECTURES
 from swapstone.core.model.errors import as_user_error
+from swapstone.core.plan.stopping import StopReason
 from swapstone.core.record import (
     Manifest,
     RecordView,
@@ -224,7 +225,7 @@ def resume(
 
     Args:
         path: its folder.
-        budget_ns: a new budget for the whole experiment, which replaces an exact number of blocks too; None for the old ones.
+        budget_ns: a new budget for the whole experiment, which replaces a number of blocks that is reached; None for the old ones.
         options: how it runs.
         progress: receives events.
 
@@ -279,7 +280,11 @@ def _experiment_to_resume(view: RecordView, budget_ns: int | None) -> Experiment
             "Leave --budget out.",
         )
     if budget_ns is not None:
-        return msgspec.structs.replace(view.experiment, budget_ns=budget_ns, budget_extends=False, blocks=0)
+        ended = (
+            view.seal is not None and view.seal.state == "complete" and not view.seal.why.startswith(StopReason.BUDGET)
+        )
+        changed = {"budget_ns": budget_ns, "budget_extends": False, "blocks": 0 if ended else view.experiment.blocks}
+        return msgspec.structs.replace(view.experiment, **changed)
     # A seal without verdicts: an earlier version, which wrote two seals, was killed between them.
     if view.seal is not None and view.seal.state == "complete" and view.seal.verdicts:
         raise UserError(

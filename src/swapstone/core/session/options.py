@@ -425,7 +425,7 @@ class Measuring(Piece):
         metadata=declared(
             "--budget TIME",
             _MEASURING,
-            "Stop measuring after this long, e.g. 90s or 2m.  [1m per variant]",
+            "Stop measuring after this long, e.g. 90s or 2m.  [1m per variant; none beside --blocks]",
             'budget = "14m"',
         ),
     )
@@ -435,7 +435,7 @@ class Measuring(Piece):
         metadata=declared(
             "--blocks N",
             _MEASURING,
-            "Run exactly N blocks that count, instead of stopping on precision or budget; at most 2 N in all.",
+            "Run N blocks that count, at most 2 N in all, instead of stopping on precision; a --budget beside it ends them.",
             "blocks = 20",
             int,
         ),

@@ -170,7 +170,8 @@ class _Replay:
         """Return a sentence if the reason for which the record says that it ended is not the case."""
         assert self._view.seal is not None
         why = self._view.seal.why
-        if self._experiment.blocks and last < self._experiment.blocks and self.still_open:
+        spent = self._experiment.timed and why.startswith(StopReason.BUDGET)
+        if self._experiment.blocks and last < self._experiment.blocks and self.still_open and not spent:
             return f"{self._experiment.blocks} blocks were requested, and its last one is {last}"
         if self.still_open and why.startswith((StopReason.FAILED, StopReason.INCOMPARABLE)):
             return f"it is sealed because {StopReason.FAILED}, and {_named(self.still_open[0])} did not"

@@ -7,8 +7,7 @@ import collections
 import dataclasses
 import functools
 import itertools
-import statistics
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -26,7 +25,6 @@ from swapstone.core.model import (
     WorkSpec,
 )
 from swapstone.core.model.experiment import WAKEUP_INTERVAL_US
-from swapstone.core.model.number_text import quantity
 from swapstone.core.plan import WORK_NS, Group
 from swapstone.core.plan.stopping import (
     AT_RESOLUTION,
@@ -71,7 +69,7 @@ def check_budget(experiment: Experiment) -> tuple[Experiment, str]:
     """Compare an experiment's budget with the shortest time that its blocks take, before anything is built.
 
     Own programs and virtual machines pass unchecked: the duration of their trials is unknown until the first block.
-    An exact number of blocks needs no budget.
+    An exact number of blocks has no budget.
 
     Args:
         experiment: with a budget.
@@ -81,16 +79,17 @@ def check_budget(experiment: Experiment) -> tuple[Experiment, str]:
         an empty string: the budget is extended, or ends before there are intervals, or the first check of every row's precision.
 
     Raises:
-        UserError: the budget does not hold one pair of runs.
+        UserError: the budget does not hold one pair of runs, and no number of them is asked for.
     """
-    if experiment.blocks or experiment.own is not None or experiment.virtual:
+    if not experiment.timed or experiment.own is not None or experiment.virtual:
         return experiment, ""
     trial_ns = max(WORK_NS, experiment.wakeups * WAKEUP_INTERVAL_US * 1000)
     variants, groups = len(plan.variants(experiment)), len(plan.groups(experiment))
-    discarded = 0 if experiment.prime_more else experiment.prime  # those that the user did not ask for can be left out
+    left_out = experiment.prime_more and not experiment.blocks  # those that the user did not ask for can be left out
+    discarded = 0 if left_out else experiment.prime
     block_ns = round(variants * groups * trial_ns * plan.runs_each(experiment, discarded))
-    fewest = needed_pairs(experiment)
-    first = first_decisive_look(experiment)
+    fewest, _ = _asked(experiment)
+    first = experiment.blocks or first_decisive_look(experiment)
     # One block more than there are pairs: the warm-up.
     least_ns, look_ns = (block_ns * (blocks + 1) for blocks in (fewest, first))
     budget, least, look = format_compared(experiment.budget_ns, least_ns, look_ns)
@@ -102,13 +101,13 @@ def check_budget(experiment: Experiment) -> tuple[Experiment, str]:
             extended = msgspec.structs.replace(experiment, budget_ns=least_ns)
             return extended, f"{size}. {_extension(experiment, fewest, least_ns)}"
         held = experiment.budget_ns // block_ns - 1
-        if held < 1:
+        if held < 1 and not experiment.blocks:
             raise UserError(
                 f"The budget of {budget} is too small for a pair of runs: {size}. The {fewest} pairs that an interval needs, and the "
                 f"warm-up, take {least}. The {first} pairs that the first check of every row's precision needs take {look}.",
                 f"Use --budget {rounded_up(look_ns)}, fewer levels, fewer workloads with --only, or an exact number of --blocks.",
             )
-        return experiment, f"{size}. {_without_intervals(experiment, held, fewest, least_ns)}"
+        return experiment, f"{size}. {_held(experiment, max(1, held), least_ns)}"
     if look_ns > experiment.budget_ns:
         return experiment, (
             f"{size}. The budget of {budget} ends before the first check of every row's precision, which needs {first} pairs of runs: "
@@ -120,7 +119,7 @@ def check_budget(experiment: Experiment) -> tuple[Experiment, str]:
 def fitted(
     experiment: Experiment, runs: Sequence[Run], block: int, used_ns: int, block_ns: int
 ) -> tuple[Experiment, str]:
-    """Compare a budget with what the pairs that an interval needs take, as measured in the first two blocks.
+    """Compare a budget with what the pairs take that an interval needs or that are asked for, as measured in the first two blocks.
 
     The first block is a warm-up that contains setup. Until the second one is made, a budget is extended only if the measured times of
     its runs exceed it by the factor `COLD`.
@@ -135,10 +134,10 @@ def fitted(
     Returns:
         The experiment, with an extended budget if it needs one and has a default budget; and a note, or an empty string.
     """
-    if experiment.blocks or experiment.rules < TAIL_RULES or block > first_block(experiment) + 1:
+    if not experiment.timed or experiment.rules < TAIL_RULES or block > first_block(experiment) + 1:
         return experiment, ""
     cold = block == first_block(experiment)
-    fewest = needed_pairs(experiment)
+    fewest, _ = _asked(experiment)
     left = max(0, fewest - block)
     # An estimate from the first block is compared in its favour, and printed as it was measured.
     warm_ns = _warm_ns(experiment, runs, block, block_ns) if cold else block_ns
@@ -153,7 +152,7 @@ def fitted(
     if cold and used_ns + warm_ns <= experiment.budget_ns:
         return experiment, ""
     pairs = max(1, block + max(0, experiment.budget_ns - used_ns) // max(1, warm_ns))
-    return experiment, f"{takes} {_without_intervals(experiment, pairs, fewest, needed_ns)}"
+    return experiment, f"{takes} {_held(experiment, pairs, needed_ns)}"
 
 
 def extended_again(
@@ -221,16 +220,25 @@ def _extension(experiment: Experiment, pairs: int, needed_ns: int) -> str:
     )
 
 
-def _without_intervals(experiment: Experiment, pairs: int, fewest: int, needed_ns: int) -> str:
+def _asked(experiment: Experiment) -> tuple[int, str]:
+    """Return the fewest pairs of runs that a budget should hold, and what they are: a number of blocks, or what an interval needs."""
+    if experiment.blocks:
+        return experiment.blocks, f"{_unit(experiment)}s that are asked for"
+    return needed_pairs(experiment), "pairs that an interval needs"
+
+
+def _held(experiment: Experiment, pairs: int, needed_ns: int) -> str:
     budget, needed = format_compared(experiment.budget_ns, needed_ns)
+    fewest, needing = _asked(experiment)
+    without = ": medians without intervals" if pairs < needed_pairs(experiment) else ""
     return (
-        f"The budget of {budget} holds about {pairs} {'pair' if pairs == 1 else 'pairs'} of runs: medians without intervals. "
-        f"The {fewest} pairs that an interval needs take about {needed} (--budget {rounded_up(needed_ns + needed_ns // 2)})."
+        f"The budget of {budget} holds about {pairs} {'pair' if pairs == 1 else 'pairs'} of runs{without}. "
+        f"The {fewest} {needing} take about {needed} (--budget {rounded_up(needed_ns + needed_ns // 2)})."
     )
 
 
 def _look_note(experiment: Experiment, block: int, used_ns: int, block_ns: int) -> str:
-    first = first_decisive_look(experiment)
+    first = experiment.blocks or first_decisive_look(experiment)
     look_ns = used_ns + max(0, first - block) * block_ns
     if look_ns <= experiment.budget_ns:
         return ""
@@ -289,7 +297,7 @@ class _Discarding:
 
 
 class PrecisionStop:
-    """Stops on precision, on the requested number of blocks, or on the budget; never on significance.
+    """Stops on precision or on the requested number of blocks, or on the budget; never on significance.
 
     It computes intervals with the code of the final analysis, at the level that they would have if the experiment ended now. Where a check
     finds that runs depend on what ran before them, more runs are discarded from then on, if the budget holds the blocks that an interval
@@ -329,9 +337,6 @@ class PrecisionStop:
         self._growing.read(runs)
         now = self._growing.so_far(still_open, block, next_block_ns)
         first = block == first_block(self._experiment)
-        if first and self._experiment.virtual:
-            for line in _figures(runs, self._workloads):
-                self._notify(line)
         # Discarded runs that the user did not ask for begin after the second block: the first contains setup.
         if block == first_block(self._experiment) + (self._experiment.prime_more and not self._experiment.blocks):
             self._begin(now, used_ns)
@@ -403,13 +408,13 @@ class PrecisionStop:
         found = carry_over.unsettled(experiment, self._variants, self._workloads, runs, rate)
         left_ns = experiment.budget_ns - used_ns
         first = max(first_look(experiment), interval_pairs(experiment, self._variants, self._workloads))
+        first = min(experiment.blocks or first, first)
         for group in [group for group in now.number if group in found]:
             more = carry_over.MORE.get(now.number[group]) if experiment.prime_more else None
             # The other groups go on too, so each of the blocks that this one needs costs what all of them cost.
             added_ns = 0.0 if more is None else now.cost_with(group, more) - now.cost_ns[group]
-            fits = (sum(now.cost_ns.values()) + added_ns) * first <= left_ns
-            if experiment.blocks:
-                fits = 2 * experiment.blocks - block >= min(experiment.blocks, first)
+            fits = not experiment.timed or (sum(now.cost_ns.values()) + added_ns) * first <= left_ns
+            fits = fits and (not experiment.blocks or 2 * experiment.blocks - block >= first)
             if more is None or not fits:
                 if found[group][1]:
                     lost[group] = f"carry-over: {found[group][0]}"
@@ -448,15 +453,6 @@ class PrecisionStop:
         if fit.budget_ns > self._experiment.budget_ns:
             self._experiment = fit
             self._extended(fit)
-
-
-def _figures(runs: Sequence[Run], workloads: Mapping[str, WorkSpec]) -> Iterator[str]:
-    """Yield what the first runs of a first replicate measured, which is exact: of the metrics that decide."""
-    for run in runs[:8]:
-        units = {each.name: each.unit for each in workloads[run.trial.workload].metrics if each.leads}
-        values = {each.metric: statistics.median(each.values) for each in run.samples if each.metric in units}
-        shown = ", ".join(f"{name} {quantity(value, units[name])}" for name, value in values.items())
-        yield f"First replicate: {run.trial.workload} {run.trial.variant} {run.trial.load}: {shown or run.reason}"
 
 
 class _GrowingRuns:
@@ -537,7 +533,7 @@ def _unprimed_note(experiment: Experiment, used_ns: int, costs: Mapping[Group, f
     """Return a note if the budget does not hold the first check with discarded runs; else an empty text.
 
     Args:
-        experiment: with a budget, or an exact number of blocks.
+        experiment: with a budget, or a number of blocks.
         used_ns: time used so far.
         costs: of a block with discarded runs, by group.
     """

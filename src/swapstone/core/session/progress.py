@@ -3,19 +3,24 @@
 
 from __future__ import annotations
 
+import statistics
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeAlias
 
-from swapstone.core.model import IDLE, Experiment, Trial
+from swapstone.core.model import IDLE, Experiment, Run, Trial
 from swapstone.core.model.experiment import WAKEUP_INTERVAL_US
-from swapstone.core.model.number_text import percent
-from swapstone.core.plan.stopping import StopDecision
+from swapstone.core.model.number_text import percent, quantity
+from swapstone.core.plan.stopping import StopDecision, first_block
 from swapstone.core.session.option_values import format_duration
 from swapstone.core.session.precision_stop import first_decisive_look
+from swapstone.core.workloads import workloads_by_name
 
 MESSAGE_INTERVAL_S = 15.0
+
+_FIRST_FIGURES = 8
+"""So many runs of a first replicate are printed."""
 
 
 class Progress:
@@ -35,6 +40,9 @@ class Progress:
 
     def trial(self, trial: Trial, done: int, total: int) -> None:
         """A trial starts; `done` of the `total` trials of its block are complete."""
+
+    def measured(self, run: Run) -> None:
+        """A trial ended, and its run is in the record."""
 
     def block_done(self, decision: StopDecision, block: int, used_ns: int) -> None:
         """Block number `block` is complete, and `used_ns` of the budget are used."""
@@ -73,6 +81,8 @@ class ProgressText:
         """When the last block ended, or the experiment began."""
         self._step = ""
         self._step_began_s = 0.0
+        self._workloads = workloads_by_name(experiment) if experiment.virtual else {}
+        self._figures = 0
 
     def block_done(self, decision: StopDecision, block: int, used_ns: int) -> None:
         """Store the last decision."""
@@ -96,6 +106,20 @@ class ProgressText:
             texts.append(f"widest interval ±{percent(self.decision.widest)} of ±{percent(self.experiment.margin)}")
         return "; ".join(filter(None, texts))
 
+    def figures(self, run: Run) -> str:
+        """Return what a run of a first replicate measured, which is exact: of the metrics that decide. Empty for other runs."""
+        if (
+            not self.experiment.virtual
+            or run.trial.block > first_block(self.experiment)
+            or self._figures == _FIRST_FIGURES
+        ):
+            return ""
+        self._figures += 1
+        units = {each.name: each.unit for each in self._workloads[run.trial.workload].metrics if each.leads}
+        values = {each.metric: statistics.median(each.values) for each in run.samples if each.metric in units}
+        shown = ", ".join(f"{name} {quantity(value, units[name])}" for name, value in values.items())
+        return f"First replicate: {run.trial.workload} {run.trial.variant} {run.trial.load}: {shown or run.reason}"
+
     def step(self, what: str, done: int, total: int, name: str) -> str:
         """Describe a step before measuring: what, how many of how many, the remaining time, and the next one.
 
@@ -115,7 +139,7 @@ class ProgressText:
 
     def _remaining(self, trial: Trial, done: int, total: int) -> str:
         """Return the estimate of the last decision, which counts down; before the first one, what is known is the budget."""
-        if self.trial_ns and self.experiment.blocks and trial.block <= self.experiment.blocks:
+        if self.trial_ns and not self.experiment.timed and trial.block <= self.experiment.blocks:
             return f"about {format_duration(((self.experiment.blocks - trial.block + 1) * total - done) * self.trial_ns)} left"
         elapsed_ns = time.monotonic_ns() - self._began_ns
         if self.decision is not None and self.decision.remaining_ns is not None:
@@ -123,7 +147,7 @@ class ProgressText:
             most_ns = self.budget_ns - self.used_ns - elapsed_ns
             if self.decision.decided is None and not self.experiment.blocks and most_ns > left_ns > 0:
                 text = f"{{}} to {format_duration(most_ns)} left"  # how many blocks follow the first check is not known
-        elif self.experiment.blocks:
+        elif not self.experiment.timed:
             return ""
         else:
             left_ns = self.budget_ns - self.used_ns - elapsed_ns
@@ -174,6 +198,11 @@ class TextProgress(Progress):
 
     def step(self, what: str, done: int, total: int, name: str) -> None:
         """Show a step before measuring; arguments as `ProgressText.step`."""
+
+    def measured(self, run: Run) -> None:
+        """Note what the first runs of a first replicate measured."""
+        if self.text is not None and (figures := self.text.figures(run)):
+            self.note(figures)
 
     def block_done(self, decision: StopDecision, block: int, used_ns: int) -> None:
         """Store the decision."""

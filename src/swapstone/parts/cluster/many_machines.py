@@ -115,6 +115,11 @@ def plan_runs(experiment: Experiment, url: str | None, progress: Progress) -> Pl
             "Add: --blocks 8",
         ),
         (
+            experiment.timed,
+            "A plan has no budget: nothing is measured that could spend it.",
+            "Leave --budget out.",
+        ),
+        (
             own is not None and (own.setup or own.prepare or own.conclude),
             "A plan has no --setup, --prepare and --conclude commands.",
             "Use --executor, or leave them out.",

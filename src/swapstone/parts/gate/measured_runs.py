@@ -139,7 +139,8 @@ def _request(name: str, run: RunKeys, limits: Mapping[str, Limit], place: Place)
         }
     )
     own, varied = varied_program(settings.program, (), settings.workloads.hold, str(place.folder))
-    return ExperimentRequest(name=f"gate-{name}", factors=varied, settings=settings, own=own)
+    exact = not on_wall  # all replicates are made, whatever their budget is
+    return ExperimentRequest(name=f"gate-{name}", factors=varied, settings=settings, own=own, budget_extends=exact)
 
 
 def contradiction_of(name: str, record: Record, progress: Progress) -> MeasuredRun | None:

@@ -26,6 +26,7 @@ class Claim(FrozenStruct, frozen=True, kw_only=True):
         text: the result as a clause of its own, without a full stop: ``musl takes twice as long as glibc on 27 workloads of libc``.
         brief: the verb and what follows it, where the sentence has named the rest: ``takes twice as long``. Without it, `text` is
             printed wherever the claim stands.
+        seen: what too few runs show, as a phrase in the past tense: ``took twice as long``. Empty for other claims.
         details: further clauses, behind all results of the candidate.
         rows: those that the phrase summarises.
         names_rows: whether the phrase of a difference names the rows whose median differs, so that they are not counted behind it.
@@ -43,6 +44,7 @@ class Claim(FrozenStruct, frozen=True, kw_only=True):
     scope: str = ""
     text: str
     brief: str = ""
+    seen: str = ""
     details: tuple[str, ...] = ()
     rows: tuple[Comparison, ...] = ()
     names_rows: bool = False

@@ -136,7 +136,9 @@ def _of_several(candidates: Sequence[Sequence[Claim]]) -> str:
             if rest
             else wording.listed([each[0].subject for each in named])
         )
-        return f"too few runs to compare {who} with {against}{where}"
+        shown = [f"{each[0].subject} {each[0].seen}" for each in named if each[0].seen]
+        seen = f": in these runs, {wording.listed(shown)}" if shown else ""
+        return f"too few runs to compare {who} with {against}{where}{seen}"
     clauses = "; ".join(f"{each[0].subject} {', and '.join(c.brief + _in_brackets(c) for c in each)}" for each in named)
     more = f"; {len(rest)} more are between these{_rows_of(rest)}" if rest else ""
     return f"against {against}{where}: {clauses}{more}"

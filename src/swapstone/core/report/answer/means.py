@@ -336,11 +336,10 @@ class Place(FrozenStruct, frozen=True, kw_only=True):
         alone = len(self.candidate.levels) == 1 and candidate.partition("=")[0] == baseline.partition("=")[0]
         return candidate, formatting.safe(self.baseline.shown_levels[0][1]) if alone else baseline
 
-    def scope(self, workloads: int) -> str:
-        """Return where it was measured: ``27 workloads of libc``, or the workload's name if there is one only."""
+    def scope(self, workloads: int, rows: Sequence[Comparison]) -> str:
+        """Return where rows were measured: ``27 workloads of libc``, or the name of the workload that has a number if there is one only."""
         if workloads == 1:
-            rows = self.leads or self.rows
-            usable = [row for row in rows if row.verdict not in NO_NUMBERS] or rows
+            usable = [row for row in rows if row.verdict not in NO_NUMBERS and row.effect is not None] or rows
             text = formatting.safe(usable[0].workload)
         elif self.suite == OWN_SUITE:
             text = formatting.count(workloads, "program run")

@@ -173,7 +173,8 @@ def _claim(place: Place, name: str, rows: Sequence[Comparison], margin: float) -
     candidate, baseline = place.names
     alone = len({row.workload for row in usable}) == 1
     found = _without_ratio(usable) if mean is None else mean.standing(margin)
-    scope = place.scope(len({row.workload for row in usable}) if mean is None else mean.workloads)
+    workloads = len({row.workload for row in usable}) if mean is None else mean.workloads
+    scope = place.scope(workloads, usable if mean is None else mean.rows)
     of_each = found is Standing.SAME and not alone and all(row.verdict in SAME_CENTRE for row in rows)
     where = f" on {'each of ' * of_each}{scope}"
     phrases = [_phrase(usable, mean, found, margin, each) for each in (baseline, "")]
@@ -185,6 +186,7 @@ def _claim(place: Place, name: str, rows: Sequence[Comparison], margin: float) -
         scope=scope,
         text=_special(place, mean, rows, found, scope) or f"{candidate} {phrases[0]}{where}",
         brief=phrases[1],
+        seen=_past(mean) if mean is not None and found is Standing.UNKNOWN else "",
         details=tuple(_details(place, rows, mean, found)),
         rows=usable if alone else tuple(rows),
         names_rows=alone,

@@ -218,6 +218,10 @@ def forget_other_sources(target: Path, sources: str) -> None:
     last.write_text(sources)
 
 
+_FAILED: dict[Path, UserError] = {}
+"""What did not build in this process: each program of a suite asks for the same build."""
+
+
 def build_with_cargo(
     home: Path,
     command: tuple[str, ...],
@@ -253,6 +257,8 @@ def build_with_cargo(
     }
     with locked(target / ".swapstone-lock"):
         # Cargo locks its folder during a build; this lock also covers the copy of the program.
+        if home in _FAILED:
+            raise _FAILED[home]
         forget_other_sources(target, sources)
         try:
             done = subprocess.run(
@@ -273,9 +279,9 @@ def build_with_cargo(
                 "A network is needed once; downloads are cached.",
             )
         if done.returncode != 0:
-            raise UserError(
-                f"{package} does not build:\n{done.stderr.strip()[-2000:]}", "`swapstone doctor` reports missing tools."
-            )
+            message = f"{package} does not build:\n{done.stderr.strip()[-2000:]}"
+            _FAILED[home] = UserError(message, "`swapstone doctor` reports missing tools.")
+            raise _FAILED[home]
         with new_folder(home) as whole:
             shutil.copy2(made or target / "release" / package, whole / PROGRAM)
 

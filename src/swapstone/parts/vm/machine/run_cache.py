@@ -34,9 +34,12 @@ def decode_run(data: bytes, name: str) -> GuestRun:
     if mark != _mark(name, body):
         raise WireError("its content has another digest")
     try:
-        return msgspec.json.decode(body, type=GuestRun)
+        run: GuestRun = msgspec.json.decode(body, type=GuestRun)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise WireError(f"it is no run ({safe_excerpt(str(error), 100)})") from error
+    if msgspec.json.encode(run) != body:  # fields that an older version lacked would have their defaults
+        raise WireError("it is of another version")
+    return run
 
 
 def _mark(name: str, body: bytes) -> bytes:
