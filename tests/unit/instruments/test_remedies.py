@@ -302,7 +302,7 @@ def test_a_program_without_such_calls_is_not_measured(tmp_path: Path) -> None:
     slow = variant(3.0, 1.5, ("/lib/libc.so.6",), calls=0)
     (found,) = try_remedies((BY_NAME["no forced writes"],), (slow, variant(1, 9)), "wall", tmp_path, lambda _: None)
     assert found.remedied == () and found.calls == 0
-    assert found.problem == "the program calls none of: fsync, fdatasync, syncfs, sync"
+    assert found.problem == "nothing outside the C library calls: fsync, fdatasync, syncfs, sync"
 
 
 @needs_cc

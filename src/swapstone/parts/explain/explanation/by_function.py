@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 
 from swapstone.core.comparison.profile_difference import (
     BELOW,
+    MOST_LEADING,
     NO_STACK,
     SMALLEST_SHARE,
     FrameDifference,
@@ -103,13 +104,17 @@ def _function(
 
 
 def _mostly(one: FrameDifference, known: Mapping[Frame, FrameDifference]) -> CallerTime | None:
-    """Return the innermost function below another one that has at least half of its difference; None if it has that itself, or none has."""
+    """Return the innermost function below another one that has at least half of its difference; None if it has that itself, or none has.
+
+    Below a function that is not the kernel's, it is none inside the kernel, but the system call or the page fault.
+    """
     whole = one.inclusive.difference
     if one.own.difference / whole >= _HALF:
         return None
     for each in sorted(known.values(), key=lambda each: each.weight):
         more = each.inclusive.difference
-        if more / whole >= _HALF and each.is_shown and _above(each, known, lambda frame: frame == one.frame):
+        seen = each.is_shown and (each.frame.object != KERNEL or is_entry(each.frame) or one.frame.object == KERNEL)
+        if more / whole >= _HALF and seen and _above(each, known, lambda frame: frame == one.frame):
             return CallerTime(symbol=each.frame.symbol, object=each.frame.object, difference=more)
     return None
 
@@ -174,6 +179,8 @@ def answer(start: str, time: TimeByFunction) -> str:
     if not whole:
         return f"{start}: {f'the differences of {time.spread} functions cancel out' if time.spread else 'no function accounts for it'}."
     if not time.leading:
+        if time.spread <= MOST_LEADING:
+            return f"{start}: no functions are shown to have 80 % of the difference."
         return f"{start}: the difference is spread over {time.spread} functions, and no three of them are shown to have 80 % of it."
     leading = time.functions[: time.leading]
     together = sum(one.candidate - one.baseline for one in leading) / whole

@@ -110,13 +110,16 @@ def explain_measurements(seen: RowMeasurements) -> Explanation:
 
 
 def source_lines(seen: RowMeasurements) -> dict[Frame, str]:
-    """Return the source lines of functions, by their common names: those of the slower variant, and on a processor, come first."""
+    """Return the source lines of functions in the slower variant, by their common names; those on a processor come first.
+
+    The other variant's may be of another C library, whose functions have the same names.
+    """
+    slower = slower_first(seen)[0].variant
     return {
         common_name(Frame(symbol=each.symbol, object=each.object)): each.line
-        for reference in reversed(slower_first(seen))
         for instrument in ("off-cpu", "on-cpu")
         for run in seen.runs
-        if (run.variant, run.instrument) == (reference.variant, instrument)
+        if (run.variant, run.instrument) == (slower, instrument)
         for each in run.lines
     }
 

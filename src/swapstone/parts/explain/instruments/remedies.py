@@ -303,7 +303,7 @@ def _tried(
             calls = int.from_bytes((folder / CALLS).read_bytes()[:8], sys.byteorder)
             made = msgspec.structs.replace(made, calls=min(calls, LARGEST_INTEGER))
             if not calls:
-                raise UserError(f"the program calls none of: {remedy.calls}")
+                raise UserError(f"nothing outside the C library calls: {remedy.calls}")
         ways = {"faster": Surroundings(), "slower": Surroundings(), "placebo": placebo, "remedied": with_it}
         for number in range(ROUNDS):
             # No way always follows the same one.

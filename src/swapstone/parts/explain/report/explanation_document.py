@@ -116,25 +116,29 @@ def _overview(explanation: Explanation, unknown: tuple[Item, ...], record: str) 
         yield BulletList(items=unknown)
     if record:
         yield Heading("Next")
-        yield Commands(commands=(_next(explanation, record),))
+        yield Commands(commands=tuple(_next(explanation, record)))
 
 
 def _table(found: EvidenceTable) -> Block:
     return text_table(found.title, found.head, [tuple(map(safe, row)) for row in found.rows], keys=found.keys)
 
 
-def _next(explanation: Explanation, record: str) -> tuple[str, str]:
-    """Return the next command, with its purpose."""
+def _next(explanation: Explanation, record: str) -> Iterator[tuple[str, str]]:
+    """Yield the next commands, each after its purpose."""
     place, time = explanation.place, explanation.time
     if not explanation.differs or (time and time.interval and time.interval[0] <= 0 <= time.interval[1]):
-        return "measure more pairs", f"swapstone compare --resume {record}"
-    row = f"{record} {place.metric} --only {shlex.quote(place.workload)} --candidate {shlex.quote(place.candidate)}"
+        yield "measure more pairs", f"swapstone compare --resume {record}"
+        return
     if time is None:
-        return "see which instruments work here, and what enables the others", "swapstone doctor"
+        yield "see which instruments work here, and what enables the others", "swapstone doctor"
+        return
+    row = f"{record} {place.metric} --only {shlex.quote(place.workload)} --candidate {shlex.quote(place.candidate)}"
     waits = sum(one.waiting for one in time.functions[: time.leading or 1])
     waiting = abs(waits) > sum(abs(one.own) for one in time.functions[:1]) / 2
     kind = "--instructions" if time.unit == "1" else "--off-cpu" if waiting else "--on-cpu"
-    return "see callers and callees", f"swapstone profile {row} {kind} --open"
+    yield "see callers and callees", f"swapstone profile {row} {kind} --open"
+    if time.unit != "1" and explanation.remedies is None:
+        yield "try remedies", f"swapstone explain {row} --confirm"
 
 
 def _parts(explanation: Explanation, pages: Sequence[tuple[str, str]]) -> Iterator[tuple[str, tuple[Block, ...]]]:
