@@ -22,12 +22,14 @@ MOST_LINES = 200
 LONGEST_S = 20
 _LINE = re.compile(r"(?:.*/)?([^/]{1,120}:[1-9][0-9]{0,8})(?: \(discriminator [0-9]+\))?$")
 _SHARED = re.compile(r"\.so(?:$|[.\d])")
+_GENERATED = re.compile(r"perf-\d+\.map")
+"""Files in which processes list the code that they generate (tools/perf/Documentation/jit-interface.txt of Linux)."""
 
 
 class Symbolizer:
     """Names the frames of one tracee's stacks.
 
-    The program's own frames are those of its file. A script executes another file: then those of every mapped file are that is no shared
+    The program's own frames are those of its file, and those of the code that it generates. A script executes another file: then those of every mapped file are that is no shared
     object by its name.
 
     Args:
@@ -76,7 +78,7 @@ class Symbolizer:
             return KERNEL
         name = Path(path).name
         executed = self._script and path.startswith("/") and not _SHARED.search(name)
-        return OWN_OBJECT if executed or path == self._program else name
+        return OWN_OBJECT if executed or path == self._program or _GENERATED.fullmatch(name) else name
 
     def table(self, path: str) -> Table | None:
         """Return the functions of a mapped file."""
