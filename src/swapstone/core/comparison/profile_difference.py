@@ -191,8 +191,14 @@ class ProfileDifference:
 
 
 def _innermost(among: Sequence[FrameDifference], whole: float) -> FrameDifference | None:
-    """Return the function that accounts for the whole by itself, or has the smallest inclusive weight: of equal ones, the called one."""
-    ranks = [(not _accounts(one.own.difference, whole), one.weight) for one in among]
+    """Return the function that accounts for the whole by itself, or has the smallest inclusive weight: of equal ones, the called one.
+
+    One without a name gives way to those that have one, unless it is the first kind.
+    """
+    ranks = [
+        (not _accounts(one.own.difference, whole), one.frame.symbol.startswith((BELOW, NAMELESS)), one.weight)
+        for one in among
+    ]
     equal = [one for one, rank in zip(among, ranks, strict=True) if rank == min(ranks)]
     callers = {caller for one in equal for caller in one.callers if caller != one.frame}
     return next((one for one in equal if one.frame not in callers), next(iter(equal), None))
