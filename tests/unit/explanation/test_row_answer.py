@@ -314,6 +314,9 @@ def test_code_without_a_name_is_a_limit() -> None:
     found = explain(row(([{OWN: 1}], [100.0]), ([{OWN: 1, nameless: 1}], [200.0])))
     assert ": libz.so.1, below work takes 100 ns more" in found.sentence
     assert "100 % of the difference is in code without a name." in found.unknown
+    named = (*nameless, Frame(symbol="call", object="libz.so.1"))
+    found = explain(row(([{OWN: 1}], [100.0]), ([{OWN: 1, named: 1}], [200.0])))
+    assert ": call (libz.so.1), called by libz.so.1, below work, takes 100 ns more" in found.sentence
 
 
 def waited(reason: str, whose: str, waits: float, total_ns: float) -> EndedWaits:
@@ -476,6 +479,7 @@ def test_instructions_are_compared_where_code_outside_the_kernel_takes_the_time(
         "they cost 5 % of the difference"
     )
     assert evidence_of({OWN: 1}, {OWN: 1, READ: 8}, *instructions(1e6, 1e6)) == ""
+    assert evidence_of({OWN: 1}, {OWN: 4, READ: 6}, *instructions(1e6, 1e6)) == "", "a third of it"
 
 
 def test_a_simulated_event_is_evidence_if_its_least_cost_is_a_tenth_of_the_difference() -> None:

@@ -196,7 +196,7 @@ def _leading(one: FunctionTime, whole: float, unit: str, between: str) -> str:
     caller = f", called by {function_text(first.symbol, first.object)}," if first else ""
     if one.entry and (first is None or first.symbol != one.entry):
         caller = f"{caller or ','} in {function_text(one.entry, KERNEL)},"
-    if one.program and one.symbol != f"{BELOW}{one.program}" and (first is None or first.symbol != one.program):
+    if one.program and not {one.symbol, first.symbol if first else ""} & {one.program, f"{BELOW}{one.program}"}:
         caller = f"{caller or ','} below {one.program},"
     below = one.object == KERNEL or abs(one.own) >= abs(more) / 2
     mostly = f", mostly {function_text(one.mostly.symbol, one.mostly.object)}," if one.mostly else ""

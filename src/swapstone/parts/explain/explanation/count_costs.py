@@ -35,6 +35,7 @@ LEAST_EXCESS = 0.02
 SAME = 0.1
 """Relative difference of instructions that counts as none: more of them cost a tenth of the time, as other counts that are named do."""
 
+_HALF = 0.5
 _LARGEST_RATIO = 1e9
 """Larger ratios only occur in forged evidence."""
 
@@ -253,6 +254,8 @@ def _instructions(
     between = f"{amount(more)} instructions per operation (other variant: {amount(less)})"
     if more / less > 1 + SAME:
         yield share * (more - less) / more, between
+        return
+    if share < _HALF:
         return
     several = any(run.elapsed is not None and run.elapsed.most_threads > 1 for run in seen.runs)
     hidden = [_UNSEEN, *(["false sharing of cache lines"] if several else [])]
