@@ -74,6 +74,8 @@ def test_start_up_code_is_left_out_above_the_program_only() -> None:
     assert canonical(stack("_start[p]"), cut=False) == stack("_start[p]")
     nameless = stack("[unknown][p]", "libc_start_main_stage2", "main[p]", "[unknown][p]", "start[p]")
     assert [frame.symbol for frame in canonical(nameless, cut=False)] == ["main", "[unknown]", "start"]
+    go = stack("runtime.goexit.abi0[p]", "runtime.main[p]", "main.main[p]", "words.Normalize[p]")
+    assert [frame.symbol for frame in canonical(go, cut=False)] == ["main.main", "words.Normalize"]
 
 
 BEFORE = profile({stack("main[p]", "__GI___libc_write", *WRITE): 60.0, stack("main[p]", "work[p]"): 40.0})
