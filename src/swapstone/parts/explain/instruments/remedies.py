@@ -255,7 +255,8 @@ def surroundings_of(
         raise UserError("the slower variant has it already")
     placebo = Surroundings(tuple((name[::-1], value) for name, value in remedy.environment), empty, all_of_them)
     counter = (_compiled(remedy.counter, file.with_stem(remedy.counter)),) if remedy.counter else ()
-    return with_it, placebo, Surroundings((("SWAPSTONE_CALLS", str(folder / CALLS)),), (*counter, *made))
+    # Without the remedy's object: mimalloc has an operator new of its own, which calls no malloc.
+    return with_it, placebo, Surroundings((("SWAPSTONE_CALLS", str(folder / CALLS)),), counter or made)
 
 
 def _compiled(source: str, made: Path) -> tuple[str, str]:
