@@ -198,12 +198,11 @@ def _leading(one: FunctionTime, whole: float, unit: str, between: str) -> str:
         caller = f"{caller or ','} in {function_text(one.entry, KERNEL)},"
     if one.program and not {one.symbol, first.symbol if first else ""} & {one.program, f"{BELOW}{one.program}"}:
         caller = f"{caller or ','} below {one.program},"
-    below = one.object == KERNEL or abs(one.own) >= abs(more) / 2
     mostly = f", mostly {function_text(one.mostly.symbol, one.mostly.object)}," if one.mostly else ""
-    inside = "" if below and not mostly else f"with what it calls{mostly} "
+    own = not mostly and (one.object == KERNEL or abs(one.own) >= abs(more) / 2)
     verb = "executes" if unit == "1" else "waits" if abs(one.waiting) >= abs(more) / 2 else "takes"
     return (
-        f"{placed_text(one)}{caller} {inside}{verb} {in_unit(abs(more), unit)} "
+        f"{placed_text(one)}{caller} {'' if own else f'with what it calls{mostly} '}{verb} {in_unit(abs(more), unit)} "
         f"{'more' if more > 0 else 'fewer' if unit == '1' else 'less'}, {share}"
     )
 

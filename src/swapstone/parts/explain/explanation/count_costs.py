@@ -19,6 +19,7 @@ from swapstone.core.stats import median, median_contrast
 from swapstone.parts.explain.explanation.amounts import amount, duration
 from swapstone.parts.explain.explanation.call_names import by_name, common_call, common_counts, plain_name
 from swapstone.parts.explain.explanation.profile_formats import FAULTING, SYSTEM_CALL, is_library
+from swapstone.parts.explain.explanation.surroundings import slower_first
 from swapstone.parts.explain.explanation.time_split import TimeSplit, run_of
 from swapstone.parts.explain.model.explanation import (
     COUNTERS,
@@ -259,9 +260,9 @@ def _instructions(
         return
     several = any(run.elapsed is not None and run.elapsed.most_threads > 1 for run in seen.runs)
     hidden = [_UNSEEN, *(["false sharing of cache lines"] if several else [])]
-    least = LEAST_SHARE * sides.difference
     known = any(
-        (pair := sides.counted(count)) is not None and (pair[0] - pair[1]) * _COST_NS.get(count.name, 0.0) >= least
+        (pair := sides.counted(count)) is not None
+        and (pair[0] - pair[1]) * _COST_NS.get(count.name, 0.0) >= LEAST_SHARE * sides.difference
         for count in counts
         if count.group in {"simulated", HARDWARE}
     )
@@ -299,8 +300,8 @@ def _waits(seen: RowMeasurements, sides: Sides) -> Iterator[tuple[float, str]]:
         )
 
 
-def processor_taken(seen: RowMeasurements, sides: Sides) -> str:
+def processor_taken(seen: RowMeasurements) -> str:
     """Return who had the processor that the slower variant's threads were ready for; empty if it was not recorded."""
-    run = run_of(seen, "waits", seen.references[0 if sides.swapped else 1].variant)
+    run = run_of(seen, "waits", slower_first(seen)[0].variant)
     taken = sorted(run.taken if run else (), key=lambda each: -each.total_ns)[:3]
     return ", ".join(f"{each.whose} for {duration(each.total_ns)}" for each in taken)

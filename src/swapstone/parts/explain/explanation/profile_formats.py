@@ -23,10 +23,9 @@ def label(frame: Frame) -> str:
     """Return a frame as folded stacks write it: ``_[k]`` after a kernel function, the object in place of an unknown name."""
     if frame.object == KERNEL:
         return f"{frame.symbol}_[k]"
-    known = frame.symbol != "[unknown]"
-    return (frame.symbol if known else f"[{frame.object}]" if frame.object != OWN_OBJECT else "[program]").replace(
-        ";", ":"
-    )
+    if frame.symbol != NAMELESS:
+        return frame.symbol.replace(";", ":")
+    return f"[{frame.object}]".replace(";", ":") if frame.object != OWN_OBJECT else OWN_OBJECT
 
 
 def _labelled(baseline: Profile, candidate: Profile) -> list[tuple[str, Weights]]:
@@ -41,8 +40,9 @@ def _labelled(baseline: Profile, candidate: Profile) -> list[tuple[str, Weights]
 
 def folded(profile: Profile) -> str:
     """Return folded stacks: one per line, frames joined by semicolons, then the weight over the whole run as an integer."""
-    rows = _labelled(profile, profile)
-    return "".join(f"{stack} {round(each.baseline * profile.operations)}\n" for stack, each in rows)
+    return "".join(
+        f"{stack} {round(each.baseline * profile.operations)}\n" for stack, each in _labelled(profile, profile)
+    )
 
 
 def folded_difference(baseline: Profile, candidate: Profile) -> str:

@@ -199,10 +199,10 @@ def _ratio(seen: RowMeasurements) -> str:
 
 
 def _no_time(seen: RowMeasurements) -> str:
-    missing = (
-        f"on-cpu is unavailable: {each.reason.rstrip('.')}" for each in seen.missing if each.instrument == "on-cpu"
+    return next(
+        (f"on-cpu is unavailable: {each.reason.rstrip('.')}" for each in seen.missing if each.instrument == "on-cpu"),
+        "there is no on-CPU profile of both variants",
     )
-    return next(missing, "there is no on-CPU profile of both variants")
 
 
 def _unknown(seen: RowMeasurements, counts: Sequence[Count], split: TimeSplit | None) -> Iterator[str]:
@@ -277,8 +277,10 @@ def _of_split(seen: RowMeasurements, split: TimeSplit) -> Iterator[str]:
         yield "The shares have no intervals: the measurements of several runs were not kept apart, or there were too few runs."
     elif not split.is_decided:
         low, high = map(duration, split.interval)
-        what = "rest of the runs now decides" if has_rest else "runs now decide"
-        yield f"The {what} no difference: its interval, {low} to {high}, contains 0. More pairs would narrow it."
+        yield (
+            f"The {'rest of the runs now decides' if has_rest else 'runs now decide'} no difference: its interval, {low} to {high}, "
+            "contains 0. More pairs would narrow it."
+        )
     if not difference or not seen.differs or not split.is_decided:
         yield from split.notes
         return
@@ -306,11 +308,7 @@ def _ready_share(seen: RowMeasurements, time: TimeByFunction | None) -> float:
 
 def _waits_more(seen: RowMeasurements) -> bool:
     """Return whether the slower variant's threads leave their processors to wait more often."""
-    found = [
-        (metrics.get(seen.ledger_metric, 0.0), metrics.get("nvcsw", 0.0))
-        for metrics in (dict(each.metrics) for each in seen.references)
-    ]
-    (_, less), (_, more) = sorted(found)
+    more, less = (dict(each.metrics).get("nvcsw", 0.0) for each in slower_first(seen))
     return more > _LEAST_RATIO * (less + 1)
 
 
@@ -351,15 +349,11 @@ def _who_had_it(seen: RowMeasurements) -> str:
     """Return why threads had no processor: first by what differs between variants that took turns, which other programs do not."""
     if limits := processor_limits(seen):
         return f"consistent with {' '.join(limits).rstrip('.')}"
-    base, candidate = (dict(each.metrics).get(seen.ledger_metric, 0.0) for each in seen.references)
-    who = processor_taken(seen, Sides(base > candidate, 0.0))
+    who = processor_taken(seen)
     taken = f"taken by {who}" if who else "and it is not known who had it"
-    read = all(each.surroundings for each in seen.references)
-    return (
-        f"{taken}, while the variants took turns; at the end their quotas, priorities and processors were equal"
-        if read
-        else taken
-    )
+    if not all(each.surroundings for each in seen.references):
+        return taken
+    return f"{taken}, while the variants took turns; at the end their quotas, priorities and processors were equal"
 
 
 def _is_nameless(frame: Frame) -> bool:

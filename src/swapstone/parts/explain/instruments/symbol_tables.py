@@ -221,11 +221,9 @@ def table_of(path: Path) -> Table | None:
     Returns:
         None if it can't be read as an ELF file.
     """
-    try:
-        status = path.stat()
-    except OSError:
-        return None
-    return _table(path, status.st_mtime_ns)
+    with contextlib.suppress(OSError):
+        return _table(path, path.stat().st_mtime_ns)
+    return None
 
 
 @functools.cache

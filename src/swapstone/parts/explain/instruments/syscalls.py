@@ -84,8 +84,15 @@ def _by_tracepoints(tracee: Tracee, reference: ReferenceRuns) -> InstrumentResul
         adder.add((*user, Frame(symbol=name, object=KERNEL)), 1.0)
     runs = RecordedRuns().add(recording, tracee, [_EVENT])
     amounts = _amounts(counted, tracee, len(recording.windows.pieces), runs.operations)
-    profile = adder.profile(NAME, "1", runs.operations, runs.notes())
-    return result(NAME, tracee, reference, runs, amounts=amounts, profile=profile, notes=runs.notes())
+    return result(
+        NAME,
+        tracee,
+        reference,
+        runs,
+        amounts=amounts,
+        profile=adder.profile(NAME, "1", runs.operations, runs.notes()),
+        notes=runs.notes(),
+    )
 
 
 def _amounts(counted: collections.Counter[str], tracee: Tracee, pieces: int, operations: float) -> tuple[Amount, ...]:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
@@ -103,20 +103,23 @@ def _overview(explanation: Explanation, unknown: tuple[Item, ...], record: str) 
     yield from (_table(each) for each in explanation.tables if each.brief)
     if explanation.surroundings:
         yield Heading("Surroundings")
-        yield BulletList(items=tuple(Item(safe(text)) for text in explanation.surroundings))
+        yield _bullets(explanation.surroundings)
     if explanation.evidence:
         yield Heading("Counted, a tenth of the difference or more")
-        yield BulletList(items=tuple(Item(safe(text)) for text in explanation.evidence))
+        yield _bullets(explanation.evidence)
     if explanation.remedies is not None:
         yield Heading("Remedies that were tried")
-        tried = tuple(Item(safe(each.text)) for each in explanation.remedies)
-        yield BulletList(items=tried or (Item("None is known for these functions."),))
+        yield _bullets([each.text for each in explanation.remedies] or ["None is known for these functions."])
     if unknown:
         yield Heading("Not known")
         yield BulletList(items=unknown)
     if record:
         yield Heading("Next")
         yield Commands(commands=tuple(_next(explanation, record)))
+
+
+def _bullets(texts: Iterable[str]) -> Block:
+    return BulletList(items=tuple(Item(safe(text)) for text in texts))
 
 
 def _table(found: EvidenceTable) -> Block:
@@ -146,7 +149,7 @@ def _parts(explanation: Explanation, pages: Sequence[tuple[str, str]]) -> Iterat
     if pages:
         yield "Flame graphs of the difference", (Links(links=tuple((kind, file) for file, kind in pages)),)
     if explanation.methods:
-        yield "How it was observed", (BulletList(items=tuple(Item(safe(text)) for text in explanation.methods)),)
+        yield "How it was observed", (_bullets(explanation.methods),)
 
 
 def summary_of(explanation: Explanation, pages: Sequence[tuple[str, str]]) -> ExplanationSummary:
