@@ -317,6 +317,9 @@ def test_code_without_a_name_is_a_limit() -> None:
     named = (*nameless, Frame(symbol="call", object="libz.so.1"))
     found = explain(row(([{OWN: 1}], [100.0]), ([{OWN: 1, named: 1}], [200.0])))
     assert ": call (libz.so.1), called by libz.so.1, below work, takes 100 ns more" in found.sentence
+    inner = (*OWN, Frame(symbol="[unknown]", object=OWN_OBJECT), Frame(symbol="mid", object="libz.so.1"), named[-1])
+    found = explain(row(([{OWN: 1}], [100.0]), ([{OWN: 1, inner: 1}], [200.0])))
+    assert ": call (libz.so.1), called by mid (libz.so.1), below work, takes 100 ns more" in found.sentence
 
 
 def waited(reason: str, whose: str, waits: float, total_ns: float) -> EndedWaits:

@@ -96,7 +96,9 @@ def _function(
             CallerTime(symbol=frame.symbol, object=frame.object, difference=more)
             for frame, more in callers[:MOST_CALLERS]
         ),
-        program=_above(one, known, lambda frame: frame.object == OWN_OBJECT and frame.symbol != NAMELESS),
+        program=_above(
+            one, known, lambda frame: frame.object == OWN_OBJECT and not frame.symbol.startswith((BELOW, NAMELESS))
+        ),
         entry=_above(one, known, is_entry) if one.frame.object == KERNEL else "",
         mostly=_mostly(one, known) if leads else None,
         line=line,

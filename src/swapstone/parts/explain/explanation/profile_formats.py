@@ -175,8 +175,8 @@ def aligned(before: Profile, after: Profile) -> tuple[Profile, Profile, tuple[st
     if cut:
         shares = " and ".join(f"{fixed(100 * share, 0)} %" for share in lost)
         notes.append(
-            f"{shares} of the two sides end in the C library without callers, because it has no unwind tables. So stacks that end "
-            f"there are drawn without callers on both sides, under [{LIBRARY}], and the kernel's below it without its functions too: they "
+            f"{shares} of the two sides end in the C library without callers. So stacks that end there are drawn without "
+            f"callers on both sides, under [{LIBRARY}], and the kernel's below it without its functions too: they "
             "are in the graphs of one side."
         )
     calls = {
