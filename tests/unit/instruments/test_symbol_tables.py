@@ -130,7 +130,8 @@ def test_a_function_without_a_size_ends_with_its_section(tmp_path: Path) -> None
     (tmp_path / "p.c").write_text("#include <stdio.h>\nint main(int n, char **v) { return puts(v[n - 1]); }\n")
     subprocess.run(["cc", "-o", "p", "p.c"], check=True, cwd=tmp_path)
     with open_elf(tmp_path / "p") as elf:
-        first, calls = (int(elf.get_section_by_name(name)["sh_addr"]) for name in (".init", ".plt"))
+        begins = {each.name: int(each["sh_addr"]) for each in elf.iter_sections()}
+    first, calls = begins[".init"], begins[".plt"]
     table = table_of(tmp_path / "p")
     assert table is not None and table.name_at(first) == "_init" and table.name_at(calls) == ""
     assert Table(table, ()).name_at(calls) == "_init", "without sections it goes on"

@@ -167,19 +167,19 @@ def _sentence(seen: RowMeasurements, time: TimeByFunction | None) -> str:
             )
         decided = "has no result, and its runs now decide" if seen.no_result else "decides"
         return f"There is nothing to explain: the record {decided} {medians}."
-    late = _late(seen, time)
-    if time is None:
-        unknown = f"Which function accounts for the difference of {place.workload} is not known: {_no_time(seen)}."
-        return f"{place.workload}, {candidate} against {baseline}: {late}." if late else unknown
-    start = (
-        f"{place.workload} takes {duration(time.recorded[1])} ({time.metric}) with {candidate} instead of "
-        f"{duration(time.recorded[0])} with {baseline}{_ratio(seen)}"
-    )
-    if late:
+    recorded = [
+        dict(each.metrics).get(seen.ledger_metric, 0.0) if each.time_ns is None else each.time_ns
+        for each in seen.references
+    ]
+    before, after = map(duration, recorded if time is None else time.recorded)
+    start = f"{place.workload} takes {after} ({seen.ledger_metric}) with {candidate} instead of {before} with {baseline}{_ratio(seen)}"
+    if late := _late(seen, time):
         return f"{start}: {late}."
-    if time.interval is not None and time.interval[0] <= 0 <= time.interval[1]:
+    if time and time.interval and time.interval[0] <= 0 <= time.interval[1]:
         return f"{start}: which function accounts for it is not known, because the runs now show no difference."
-    if any(Frame(symbol=one.symbol, object=one.object) == UNSAMPLED_USER for one in time.functions[: time.leading]):
+    if time is None or any(
+        Frame(symbol=one.symbol, object=one.object) == UNSAMPLED_USER for one in time.functions[: time.leading]
+    ):
         return f"{start}: which function accounts for it is not known: {_no_time(seen)}."
     return answer(start, time)
 

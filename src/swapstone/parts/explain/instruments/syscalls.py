@@ -62,8 +62,10 @@ def measure(tracee: Tracee, reference: ReferenceRuns) -> InstrumentResult:
     try:
         return _by_tracepoints(tracee, reference)
     except UnavailableError as error:
-        if requirements.missing_tool("strace", "strace") is not None or tracee.region is Region.DRIVEN:
+        if tracee.region is Region.DRIVEN:
             raise
+        if missing := requirements.missing_tool("strace", "strace"):
+            raise UnavailableError(f"{error.message}; {missing.reason}", missing.remedy) from error
         return _by_ptrace(tracee, reference, error.message)
 
 
