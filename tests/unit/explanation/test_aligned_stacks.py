@@ -40,6 +40,7 @@ FAULT = ("asm_exc_page_fault[k]", "exc_page_fault[k]", "handle_mm_fault[k]")
         (("__GI___libc_write", *WRITE), ("__syscall_cp_asm", *WRITE), "syscall:write;vfs_write_[k]"),
         (("__libc_malloc",), ("__libc_malloc_impl",), "malloc"),
         (("__memcpy_avx_unaligned_erms",), ("memcpy",), "memcpy"),
+        (("__strstr_sse2_unaligned",), ("twoway_strstr",), "strstr"),
         (("__GI___libc_open64", *OPEN), ("open", *OPEN), "syscall:open"),
         (("__clone3", *ENTRY, "__x64_sys_clone3[k]"), ("clone", *ENTRY, "__x64_sys_clone[k]"), "syscall:clone"),
         (
