@@ -184,6 +184,14 @@ def test_the_fewest_innermost_functions_with_most_of_the_difference_lead(after: 
     assert " ".join(one.frame.symbol for one in found.leading()) == leading
 
 
+def test_a_function_without_a_name_gives_way_to_its_caller_unless_the_difference_is_its_own() -> None:
+    call = f"main;work;call@{LIBZ}"
+    passed = compared({"main;rest": 90}, {"main;rest": 90, f"{call};?@{LIBZ};a@x": 80, f"{call};?@{LIBZ};b@x": 70})
+    assert [one.frame for one in passed.leading()] == [frame(f"call@{LIBZ}")]
+    own = compared({"main;rest": 90}, {"main;rest": 90, f"{call};?@{LIBZ}": 140, f"{call};b@x": 10})
+    assert [one.frame.symbol for one in own.leading()] == ["below call"]
+
+
 def test_a_difference_in_more_than_three_functions_below_the_outermost_is_spread() -> None:
     names = "abcde"
     found = compared({f"main;{name}": 50.0 for name in names}, {f"main;{name}": 60.0 for name in names})

@@ -40,6 +40,7 @@ FAULT = ("asm_exc_page_fault[k]", "exc_page_fault[k]", "handle_mm_fault[k]")
         (("__GI___libc_write", *WRITE), ("__syscall_cp_asm", *WRITE), "syscall:write;vfs_write_[k]"),
         (("__libc_malloc",), ("__libc_malloc_impl",), "malloc"),
         (("__memcpy_avx_unaligned_erms",), ("memcpy",), "memcpy"),
+        (("__strstr_sse2_unaligned",), ("twoway_strstr",), "strstr"),
         (("__GI___libc_open64", *OPEN), ("open", *OPEN), "syscall:open"),
         (("__clone3", *ENTRY, "__x64_sys_clone3[k]"), ("clone", *ENTRY, "__x64_sys_clone[k]"), "syscall:clone"),
         (
@@ -74,6 +75,8 @@ def test_start_up_code_is_left_out_above_the_program_only() -> None:
     assert canonical(stack("_start[p]"), cut=False) == stack("_start[p]")
     nameless = stack("[unknown][p]", "libc_start_main_stage2", "main[p]", "[unknown][p]", "start[p]")
     assert [frame.symbol for frame in canonical(nameless, cut=False)] == ["main", "[unknown]", "start"]
+    go = stack("runtime.goexit.abi0[p]", "runtime.main[p]", "main.main[p]", "words.Normalize[p]")
+    assert [frame.symbol for frame in canonical(go, cut=False)] == ["main.main", "words.Normalize"]
 
 
 BEFORE = profile({stack("main[p]", "__GI___libc_write", *WRITE): 60.0, stack("main[p]", "work[p]"): 40.0})

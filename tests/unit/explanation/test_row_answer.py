@@ -75,6 +75,9 @@ def test_a_function_has_the_line_of_the_slower_variant_on_a_processor() -> None:
         line(CANDIDATE, "free", "libc.so", "wait.c:3", "off-cpu"),
         line(BASE, "free", "libc.so", "malloc.c:9"),
     )
+    without = msgspec.structs.replace(runs[0], lines=())
+    found = explain(msgspec.structs.replace(seen, runs=(without, runs[2])))
+    assert found.time is not None and {one.line for one in found.time.functions} == {""}, "a line of the other variant"
     found = explain(msgspec.structs.replace(seen, runs=runs))
     assert found.time is not None
     assert [(one.symbol, one.line) for one in found.time.functions] == [("free", "fr\x1bee.c:3")]
@@ -116,6 +119,12 @@ def test_the_function_below_that_has_most_of_it_is_named() -> None:
     assert found.sentence.endswith(
         ": tally (libtls.so), called by work, with what it calls, mostly tls_get_addr (C library), takes 100 ns more, 100 % of the "
         "difference."
+    )
+    # Of what the kernel does for a program it is the system call or the fault.
+    faults = {(*FREE, FAULTING, Frame(symbol="do_anonymous_page", object=KERNEL)): 10.0, FREE: 12.0, OWN: 10.0}
+    found = explain(row(([{FREE: 4.0, OWN: 10.0}], [140.0]), ([faults], [320.0])))
+    assert (
+        ": free (C library), called by work, with what it calls, mostly page faults (kernel), takes 1" in found.sentence
     )
 
 
@@ -223,7 +232,8 @@ def test_without_a_profile_it_is_not_known_which_function_and_what_the_counts_co
     found = explain(seen)
     assert (found.time, found.evidence) == (None, ())
     assert found.sentence == (
-        "Which function accounts for the difference of w is not known: on-cpu is unavailable: the kernel refuses perf events."
+        "w takes 2 ns (cpu) with musl instead of 1 ns with glibc: which function accounts for it is not known: on-cpu is unavailable: the "
+        "kernel refuses perf events."
     )
     assert found.unknown == (
         "on-cpu is unavailable: the kernel refuses perf events. To enable it: sudo sysctl x.",
@@ -305,6 +315,12 @@ def test_code_without_a_name_is_a_limit() -> None:
     found = explain(row(([{OWN: 1}], [100.0]), ([{OWN: 1, nameless: 1}], [200.0])))
     assert ": libz.so.1, below work takes 100 ns more" in found.sentence
     assert "100 % of the difference is in code without a name." in found.unknown
+    named = (*nameless, Frame(symbol="call", object="libz.so.1"))
+    found = explain(row(([{OWN: 1}], [100.0]), ([{OWN: 1, named: 1}], [200.0])))
+    assert ": call (libz.so.1), called by libz.so.1, below work, takes 100 ns more" in found.sentence
+    inner = (*OWN, Frame(symbol="[unknown]", object=OWN_OBJECT), Frame(symbol="mid", object="libz.so.1"), named[-1])
+    found = explain(row(([{OWN: 1}], [100.0]), ([{OWN: 1, inner: 1}], [200.0])))
+    assert ": call (libz.so.1), called by mid (libz.so.1), below work, takes 100 ns more" in found.sentence
 
 
 def waited(reason: str, whose: str, waits: float, total_ns: float) -> EndedWaits:
@@ -419,12 +435,12 @@ def test_calls_belong_to_functions_of_their_name() -> None:
     )
     other = (*OWN, Frame(symbol="strlen", object="ld-musl-x86_64.so.1"))
     mine = (*OWN, Frame(symbol="malloc", object="libc.so.6"))
-    # Of two C libraries one may do the same work in functions of its own.
+    # One of two C libraries may do the work of the other's function in functions of its own: then nothing is compared.
     musl = counted(
         "instructions", {("calls", "malloc (libc.so.6)"): 1.0}, {("calls", "strlen (ld-musl-x86_64.so.1)"): 9.0}
     )
     assert evidence_of({mine: 1}, {mine: 1, other: 8}, *musl) == "9 calls of strlen per operation (other variant: 0)"
-    assert evidence_of({mine: 1}, {OWN: 1, other: 8}, *musl) == "9 calls of strlen per operation"
+    assert evidence_of({mine: 1}, {OWN: 1, other: 8}, *musl) == ""
 
 
 def test_instructions_belong_to_functions_by_their_own_time() -> None:
@@ -463,7 +479,11 @@ def test_instructions_are_compared_where_code_outside_the_kernel_takes_the_time(
     )
     fewer = evidence_of({OWN: 1}, {OWN: 9}, *instructions(2e6, 1e6))
     assert ": fewer, which take longer" in fewer
+    assert evidence_of({OWN: 1}, {OWN: 3, READ: 7}, *instructions(1.0e6, 1.3e6)) == "", (
+        "they cost 5 % of the difference"
+    )
     assert evidence_of({OWN: 1}, {OWN: 1, READ: 8}, *instructions(1e6, 1e6)) == ""
+    assert evidence_of({OWN: 1}, {OWN: 4, READ: 6}, *instructions(1e6, 1e6)) == "", "a third of it"
 
 
 def test_a_simulated_event_is_evidence_if_its_least_cost_is_a_tenth_of_the_difference() -> None:

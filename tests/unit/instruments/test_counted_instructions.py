@@ -71,6 +71,12 @@ def test_a_run_that_reaches_the_limit_is_counted_in_a_cheaper_way(
     assert measure(Tracee("v", REQUEST, Region.PROGRAM), reference(0.1, tmp_path), counted).amounts[0].value == 7.0
     assert tried == ["callgrind", "cachegrind"]
 
+    def late(*_: object) -> InstrumentResult:
+        raise UnavailableError("a run took longer than 30 s under valgrind")
+
+    with pytest.raises(UnavailableError, match=r"^a run took longer than 30 s under valgrind$"):
+        measure(Tracee("v", REQUEST, Region.PROGRAM), reference(0.1, tmp_path), late)
+
 
 @pytest.mark.slow
 @pytest.mark.skipif(requirements.missing_tool("valgrind", "valgrind") is not None, reason="needs valgrind")

@@ -267,6 +267,8 @@ def test_names_of_cpp_are_those_that_a_programmer_reads(monkeypatch: pytest.Monk
         "check_even",
         *names[3:],
     ]
+    strings = f"_ZN1a1fINSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE{'S6_' * 20}EEvv"
+    assert demangled([strings]) == {strings: "a::f<...>"}, "not the first 512 characters of 1500"
     monkeypatch.setenv("PATH", "")
     assert demangled(names) == {}
     assert [frame.symbol for frame in adder.profile("on-cpu", "ns", 1.0).frames] == list(names)

@@ -208,3 +208,16 @@ def test_counts_of_a_run_that_takes_too_long_under_strace_are_partial(
     assert "strace was ended after 2 s, so its counts are partial" in found.notes
     whole = syscalls.measure(tracee("/bin/sh", "-c", "cd /"), ReferenceRuns({"wall": 1e9}, (), (), tmp_path, 5.0))
     assert not whole.partial and {each.name: each.value for each in whole.amounts}["chdir"] == 0.2
+
+
+def test_without_tracepoints_and_strace_the_remedy_is_the_one_that_suffices(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """perf alone counts no system calls for a user who can't use tracepoints."""
+    monkeypatch.setattr(requirements, "missing_tracepoints", lambda: NO_TRACING)
+    monkeypatch.setattr(
+        requirements, "missing_tool", lambda tool, _: MissingRequirement(f"no {tool}", f"install {tool}")
+    )
+    with pytest.raises(UnavailableError, match=r"^tracefs needs root; no strace\n") as caught:
+        syscalls.measure(tracee("/bin/true"), ReferenceRuns({"wall": 1e9}, (), (), tmp_path, 0.5))
+    assert caught.value.hint == "install strace"

@@ -125,6 +125,18 @@ def test_a_table_finds_what_a_search_through_all_symbols_finds(symbols: list[Sym
         assert table.name_at(address) == ""
 
 
+@needs("cc")
+def test_a_function_without_a_size_ends_with_its_section(tmp_path: Path) -> None:
+    (tmp_path / "p.c").write_text("#include <stdio.h>\nint main(int n, char **v) { return puts(v[n - 1]); }\n")
+    subprocess.run(["cc", "-o", "p", "p.c"], check=True, cwd=tmp_path)
+    with open_elf(tmp_path / "p") as elf:
+        begins = {each.name: int(each["sh_addr"]) for each in elf.iter_sections()}
+    first, calls = begins[".init"], begins[".plt"]
+    table = table_of(tmp_path / "p")
+    assert table is not None and table.name_at(first) == "_init" and table.name_at(calls) == ""
+    assert Table(table, ()).name_at(calls) == "_init", "without sections it goes on"
+
+
 @needs("cc", "objcopy", "strip")
 @pytest.mark.parametrize(
     ("packed", "name"), [(lzma.compress, "work"), (bytes, ""), (lambda whole: lzma.compress(whole)[:-40], "")]

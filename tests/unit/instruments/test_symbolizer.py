@@ -32,6 +32,7 @@ def test_what_a_script_executes_is_the_program(tmp_path: Path, *, script: bool) 
     assert symbolizer.object_of("/lib/ld-musl-x86_64.so.1") == "ld-musl-x86_64.so.1"
     assert symbolizer.object_of("/lib/libssl-3.so") == "libssl-3.so"
     assert symbolizer.object_of("[vdso]") == "[vdso]"
+    assert symbolizer.object_of("/tmp/perf-4711.map") == OWN_OBJECT, "the number is another one in each run"
     assert symbolizer.object_of("[kernel.kallsyms]") == KERNEL
 
 
@@ -124,10 +125,27 @@ def test_a_stripped_file_has_the_lines_of_its_debug_file(tmp_path: Path, monkeyp
     assert debug_file_of(program) is None and debug_file_of(tmp_path / "absent") is None
 
 
+@needs("cc", "addr2line")
+def test_code_of_a_function_in_place_of_a_call_has_the_line_of_the_call(tmp_path: Path) -> None:
+    (tmp_path / "inner.h").write_text("static inline unsigned inlined(unsigned n) {\n  return n * n % 7;\n}\n")
+    calls = "__attribute__((noinline)) unsigned outer(unsigned n) {\n  return inlined(n);\n}\n"
+    (tmp_path / "outer.c").write_text(f'#include "inner.h"\n{calls}int main(int n, char **v) {{ return outer(n); }}\n')
+    subprocess.run(["cc", "-O2", "-g", "-o", "outer", "outer.c"], check=True, cwd=tmp_path)
+    outer = next(one for one in table_of(tmp_path / "outer") or () if one.name == "outer")
+    addresses = range(outer.address, outer.address + outer.size)
+    plain = subprocess.run(
+        ["addr2line", "-e", tmp_path / "outer", *map(hex, addresses)], capture_output=True, text=True, check=True
+    )
+    assert "inner.h:2" in plain.stdout, "the compiler puts it there"
+    found = source_lines(tmp_path / "outer", addresses)
+    assert len(found) == len(addresses) and {line.partition(":")[0] for line in found.values()} == {"outer.c"}
+
+
 def test_what_is_no_line_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tool = tmp_path / "addr2line"
     printed = ("/a b/scan.c:14 (discriminator 3)", "??:0", "??:?", "x.c:0", f"{'a' * 130}.c:1", "a.c:7")
-    tool.write_text("#!/bin/sh\ncat <<'END'\n" + "\n".join(printed) + "\nEND\n")
+    text = "\n".join(f"0x{at:016x}\n{line}" for at, line in enumerate(printed))
+    tool.write_text(f"#!/bin/sh\ncat <<'END'\n{text}\nEND\n")
     tool.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     assert source_lines(tmp_path / "absent", range(6)) == {0: "scan.c:14", 5: "a.c:7"}

@@ -25,7 +25,8 @@ MOST_LEADING = 3
 _MOST_CHOSEN_FROM = 40
 _NEARLY_ALL = 0.95
 
-ShareInterval = Callable[[Sequence[Frame]], tuple[float, float]]
+ShareInterval = Callable[..., tuple[float, float]]
+"""Of some functions together; an error rate may be given."""
 
 NO_STACK = Frame(symbol="[no stack]", object=NAMELESS)
 NO_CALLERS = Frame(symbol=NAMELESS, object="C library")
@@ -69,6 +70,7 @@ class FrameDifference:
         callers: `inclusive` by the caller of the function's outermost call, the largest difference first. Stacks that begin with the
             function have no caller.
         interval: of the difference of `inclusive`; None of exact weights, and where it can't be computed.
+        has_share: whether the interval of its share of the difference excludes 0. That may be known better than the difference itself.
     """
 
     frame: Frame
@@ -76,11 +78,12 @@ class FrameDifference:
     inclusive: Weights
     callers: dict[Frame, Weights]
     interval: tuple[float, float] | None = None
+    has_share: bool = False
 
     @property
     def is_shown(self) -> bool:
-        """Return whether the interval excludes 0, if there is one."""
-        return self.interval is None or self.interval[0] > 0 or self.interval[1] < 0
+        """Return whether an interval excludes 0, if there is one."""
+        return self.has_share or self.interval is None or self.interval[0] > 0 or self.interval[1] < 0
 
     @property
     def weight(self) -> float:
@@ -111,9 +114,13 @@ class ProfileDifference:
         self,
         intervals: Mapping[Frame, tuple[float, float]],
         share_interval: ShareInterval | None = None,
+        shares: Collection[Frame] = (),
     ) -> ProfileDifference:
-        """Return the same with intervals of the inclusive differences of some functions, and `share_interval`."""
-        frames = (dataclasses.replace(one, interval=intervals.get(one.frame)) for one in self.frames)
+        """Return the same with intervals of the inclusive differences of some functions, `share_interval`, and those that have a share."""
+        frames = (
+            dataclasses.replace(one, interval=intervals.get(one.frame), has_share=one.frame in shares)
+            for one in self.frames
+        )
         return dataclasses.replace(self, frames=tuple(frames), share_interval=share_interval)
 
     def leading(self) -> tuple[FrameDifference, ...]:
@@ -184,8 +191,14 @@ class ProfileDifference:
 
 
 def _innermost(among: Sequence[FrameDifference], whole: float) -> FrameDifference | None:
-    """Return the function that accounts for the whole by itself, or has the smallest inclusive weight: of equal ones, the called one."""
-    ranks = [(not _accounts(one.own.difference, whole), one.weight) for one in among]
+    """Return the function that accounts for the whole by itself, or has the smallest inclusive weight: of equal ones, the called one.
+
+    One without a name gives way to those that have one, unless it is the first kind.
+    """
+    ranks = [
+        (not _accounts(one.own.difference, whole), one.frame.symbol.startswith((BELOW, NAMELESS)), one.weight)
+        for one in among
+    ]
     equal = [one for one, rank in zip(among, ranks, strict=True) if rank == min(ranks)]
     callers = {caller for one in equal for caller in one.callers if caller != one.frame}
     return next((one for one in equal if one.frame not in callers), next(iter(equal), None))

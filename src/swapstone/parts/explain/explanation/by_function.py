@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 
 from swapstone.core.comparison.profile_difference import (
     BELOW,
+    MOST_LEADING,
     NO_STACK,
     SMALLEST_SHARE,
     FrameDifference,
@@ -95,7 +96,9 @@ def _function(
             CallerTime(symbol=frame.symbol, object=frame.object, difference=more)
             for frame, more in callers[:MOST_CALLERS]
         ),
-        program=_above(one, known, lambda frame: frame.object == OWN_OBJECT and frame.symbol != NAMELESS),
+        program=_above(
+            one, known, lambda frame: frame.object == OWN_OBJECT and not frame.symbol.startswith((BELOW, NAMELESS))
+        ),
         entry=_above(one, known, is_entry) if one.frame.object == KERNEL else "",
         mostly=_mostly(one, known) if leads else None,
         line=line,
@@ -103,13 +106,17 @@ def _function(
 
 
 def _mostly(one: FrameDifference, known: Mapping[Frame, FrameDifference]) -> CallerTime | None:
-    """Return the innermost function below another one that has at least half of its difference; None if it has that itself, or none has."""
+    """Return the innermost function below another one that has at least half of its difference; None if it has that itself, or none has.
+
+    Below a function that is not the kernel's, it is none inside the kernel, but the system call or the page fault.
+    """
     whole = one.inclusive.difference
     if one.own.difference / whole >= _HALF:
         return None
     for each in sorted(known.values(), key=lambda each: each.weight):
         more = each.inclusive.difference
-        if more / whole >= _HALF and each.is_shown and _above(each, known, lambda frame: frame == one.frame):
+        seen = each.is_shown and (each.frame.object != KERNEL or is_entry(each.frame) or one.frame.object == KERNEL)
+        if more / whole >= _HALF and seen and _above(each, known, lambda frame: frame == one.frame):
             return CallerTime(symbol=each.frame.symbol, object=each.frame.object, difference=more)
     return None
 
@@ -174,6 +181,8 @@ def answer(start: str, time: TimeByFunction) -> str:
     if not whole:
         return f"{start}: {f'the differences of {time.spread} functions cancel out' if time.spread else 'no function accounts for it'}."
     if not time.leading:
+        if time.spread <= MOST_LEADING:
+            return f"{start}: no functions are shown to have 80 % of the difference."
         return f"{start}: the difference is spread over {time.spread} functions, and no three of them are shown to have 80 % of it."
     leading = time.functions[: time.leading]
     together = sum(one.candidate - one.baseline for one in leading) / whole
@@ -189,14 +198,13 @@ def _leading(one: FunctionTime, whole: float, unit: str, between: str) -> str:
     caller = f", called by {function_text(first.symbol, first.object)}," if first else ""
     if one.entry and (first is None or first.symbol != one.entry):
         caller = f"{caller or ','} in {function_text(one.entry, KERNEL)},"
-    if one.program and one.symbol != f"{BELOW}{one.program}" and (first is None or first.symbol != one.program):
+    if one.program and not {one.symbol, first.symbol if first else ""} & {one.program, f"{BELOW}{one.program}"}:
         caller = f"{caller or ','} below {one.program},"
-    below = one.object == KERNEL or abs(one.own) >= abs(more) / 2
     mostly = f", mostly {function_text(one.mostly.symbol, one.mostly.object)}," if one.mostly else ""
-    inside = "" if below and not mostly else f"with what it calls{mostly} "
+    own = not mostly and (one.object == KERNEL or abs(one.own) >= abs(more) / 2)
     verb = "executes" if unit == "1" else "waits" if abs(one.waiting) >= abs(more) / 2 else "takes"
     return (
-        f"{placed_text(one)}{caller} {inside}{verb} {in_unit(abs(more), unit)} "
+        f"{placed_text(one)}{caller} {'' if own else f'with what it calls{mostly} '}{verb} {in_unit(abs(more), unit)} "
         f"{'more' if more > 0 else 'fewer' if unit == '1' else 'less'}, {share}"
     )
 

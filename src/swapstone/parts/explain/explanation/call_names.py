@@ -89,7 +89,7 @@ def _added(values: Iterable[float | None]) -> float | None:
 
 
 _DECORATION = re.compile(
-    r"(?:__GI_)?(?:__+)?(?:(?<=_)libc_)?(?P<name>_?[A-Za-z]\w*?)"
+    r"(?:__GI_)?(?:__+)?(?:(?<=_)libc_)?(?:(?:two|three|four)(?:way|byte)_)?(?P<name>_?[A-Za-z]\w*?)"  # musl's twoway_strstr
     r"(?:_(?:avx|evex|s?sse\d?|erms|unaligned|aligned|generic|impl|asimd|mte|sve|zbb|small|back)\w*)?"
 )
 _ALIASES = {"memmove": "memcpy", "mempcpy": "memcpy", "cfree": "free", "rawmemchr": "memchr", "strchrnul": "strchr"}

@@ -19,6 +19,7 @@ from swapstone.core.stats import median, median_contrast
 from swapstone.parts.explain.explanation.amounts import amount, duration
 from swapstone.parts.explain.explanation.call_names import by_name, common_call, common_counts, plain_name
 from swapstone.parts.explain.explanation.profile_formats import FAULTING, SYSTEM_CALL, is_library
+from swapstone.parts.explain.explanation.surroundings import slower_first
 from swapstone.parts.explain.explanation.time_split import TimeSplit, run_of
 from swapstone.parts.explain.model.explanation import (
     COUNTERS,
@@ -32,9 +33,10 @@ MOST_EVIDENCE = 6
 LEAST_EXCESS = 0.02
 """Relative excess of the slower variant below which a count counts as equal."""
 
-SAME = 0.05
-"""Relative difference of instructions that counts as none."""
+SAME = 0.1
+"""Relative difference of instructions that counts as none: more of them cost a tenth of the time, as other counts that are named do."""
 
+_HALF = 0.5
 _LARGEST_RATIO = 1e9
 """Larger ratios only occur in forged evidence."""
 
@@ -185,10 +187,10 @@ def evidence(seen: RowMeasurements, counts: Sequence[Count], split: TimeSplit) -
         )
     for what, each in ((group, one) for group in ("calls", INSTRUCTIONS) for one in by_name(counts, group)):
         more, less = sides.order(each.baseline, each.candidate)
-        if _is_more(more, less):
+        # One of two C libraries may do the work of the other's function in functions of its own.
+        compared = (less and not each.bounded) or not (split.other_libraries and is_library(each.frame))
+        if compared and _is_more(more, less):
             other = f" (other variant: {'at most ' if each.bounded else ''}{amount(less)})"
-            if split.other_libraries and is_library(each.frame) and not (less and not each.bounded):
-                other = ""  # the other library may do the same work in functions of its own
             text = f"{amount(more)} {what} of {each.name} per operation{other}"
             found.append((costs.named({each.name}, own=what == INSTRUCTIONS) * (more - less) / more, text))
     kept = sorted((one for one in found if one[0] >= LEAST_SHARE), key=lambda one: -one[0])[:MOST_EVIDENCE]
@@ -252,13 +254,15 @@ def _instructions(
     (more, less), share = values, costs.in_user_mode()
     between = f"{amount(more)} instructions per operation (other variant: {amount(less)})"
     if more / less > 1 + SAME:
-        yield share, between
+        yield share * (more - less) / more, between
+        return
+    if share < _HALF:
         return
     several = any(run.elapsed is not None and run.elapsed.most_threads > 1 for run in seen.runs)
     hidden = [_UNSEEN, *(["false sharing of cache lines"] if several else [])]
-    least = LEAST_SHARE * sides.difference
     known = any(
-        (pair := sides.counted(count)) is not None and (pair[0] - pair[1]) * _COST_NS.get(count.name, 0.0) >= least
+        (pair := sides.counted(count)) is not None
+        and (pair[0] - pair[1]) * _COST_NS.get(count.name, 0.0) >= LEAST_SHARE * sides.difference
         for count in counts
         if count.group in {"simulated", HARDWARE}
     )
@@ -296,8 +300,8 @@ def _waits(seen: RowMeasurements, sides: Sides) -> Iterator[tuple[float, str]]:
         )
 
 
-def processor_taken(seen: RowMeasurements, sides: Sides) -> str:
+def processor_taken(seen: RowMeasurements) -> str:
     """Return who had the processor that the slower variant's threads were ready for; empty if it was not recorded."""
-    run = run_of(seen, "waits", seen.references[0 if sides.swapped else 1].variant)
+    run = run_of(seen, "waits", slower_first(seen)[0].variant)
     taken = sorted(run.taken if run else (), key=lambda each: -each.total_ns)[:3]
     return ", ".join(f"{each.whose} for {duration(each.total_ns)}" for each in taken)

@@ -23,10 +23,9 @@ def label(frame: Frame) -> str:
     """Return a frame as folded stacks write it: ``_[k]`` after a kernel function, the object in place of an unknown name."""
     if frame.object == KERNEL:
         return f"{frame.symbol}_[k]"
-    known = frame.symbol != "[unknown]"
-    return (frame.symbol if known else f"[{frame.object}]" if frame.object != OWN_OBJECT else "[program]").replace(
-        ";", ":"
-    )
+    if frame.symbol != NAMELESS:
+        return frame.symbol.replace(";", ":")
+    return f"[{frame.object}]".replace(";", ":") if frame.object != OWN_OBJECT else OWN_OBJECT
 
 
 def _labelled(baseline: Profile, candidate: Profile) -> list[tuple[str, Weights]]:
@@ -41,8 +40,9 @@ def _labelled(baseline: Profile, candidate: Profile) -> list[tuple[str, Weights]
 
 def folded(profile: Profile) -> str:
     """Return folded stacks: one per line, frames joined by semicolons, then the weight over the whole run as an integer."""
-    rows = _labelled(profile, profile)
-    return "".join(f"{stack} {round(each.baseline * profile.operations)}\n" for stack, each in rows)
+    return "".join(
+        f"{stack} {round(each.baseline * profile.operations)}\n" for stack, each in _labelled(profile, profile)
+    )
 
 
 def folded_difference(baseline: Profile, candidate: Profile) -> str:
@@ -129,7 +129,8 @@ _ENTRY = re.compile(
 )
 _START = re.compile(
     r"_start|_start_c|__libc_start_main(?:_impl)?|__libc_start_call_main|libc_start_main_stage2|start_thread|start|clone3?|__clone3?|"
-    r"_dl_start(?:_user)?|_dlstart(?:_c)?|__dls\w+"  # the loader's, before the program's
+    r"_dl_start(?:_user)?|_dlstart(?:_c)?|__dls\w+|"  # the loader's, before the program's
+    r"runtime\.(?:rt0_go|main|mstart\d?|goexit)(?:\.abi0)?"  # Go's: of threads and goroutines
 )
 _CANCELLABLE = re.compile(r"_*(?:syscall_cp\w*|internal_syscall_cancel|syscall_cancel\w*|syscall)")
 FAULTING = Frame(symbol="asm_exc_page_fault", object=KERNEL)
@@ -174,8 +175,8 @@ def aligned(before: Profile, after: Profile) -> tuple[Profile, Profile, tuple[st
     if cut:
         shares = " and ".join(f"{fixed(100 * share, 0)} %" for share in lost)
         notes.append(
-            f"{shares} of the two sides end in the C library without callers, because it has no unwind tables. So stacks that end "
-            f"there are drawn without callers on both sides, under [{LIBRARY}], and the kernel's below it without its functions too: they "
+            f"{shares} of the two sides end in the C library without callers. So stacks that end there are drawn without "
+            f"callers on both sides, under [{LIBRARY}], and the kernel's below it without its functions too: they "
             "are in the graphs of one side."
         )
     calls = {

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import msgspec
 import numpy as np
 
+from swapstone.parts.explain.explanation.amounts import duration
 from swapstone.parts.explain.model.explanation import RemedyRuns, RemedyShare
 
 ALPHA = 0.05
@@ -46,11 +47,12 @@ def _share(tried: RemedyRuns, alpha: float) -> RemedyShare:
     low, high = map(float, np.quantile(((placebo - remedied) / gap)[gap > 0], ends))
     share, alone = (empty - with_it) / (slow - fast), (slow - empty) / (slow - fast)
     calls = "" if tried.calls is None else f", acting on {tried.calls:,} call{'' if tried.calls == 1 else 's'}"
-    between = f"({100 * low:.0f} to {100 * high:.0f} %, {rounds} rounds{calls}; the placebo alone: {100 * alone:.0f} %)"
+    between = f"({100 * low:.0f} to {100 * high:.0f} %, {rounds} rounds{calls})"
     start = f"Confirmed: it closes {100 * share:.0f} %" if low > 0 else f"No effect is shown: {100 * share:.0f} %"
-    result = f"It widens the gap by {-100 * share:.0f} % {between}." if high < 0 else f"{start} of the gap {between}."
+    what = f"It widens the gap by {-100 * share:.0f} %" if high < 0 else f"{start} of the gap"
+    spent = f"{duration(with_it)} with it, {duration(empty)} with its placebo, {duration(slow)} without"
     numbers = {"share": share, "interval": (low, high), "placebo": alone, "confirmed": low > 0}
-    return msgspec.structs.replace(_with_result(made, result), **numbers)
+    return msgspec.structs.replace(_with_result(made, f"{what} {between}: {spent}."), **numbers)
 
 
 def _with_result(made: RemedyShare, result: str) -> RemedyShare:

@@ -110,13 +110,16 @@ def explain_measurements(seen: RowMeasurements) -> Explanation:
 
 
 def source_lines(seen: RowMeasurements) -> dict[Frame, str]:
-    """Return the source lines of functions, by their common names: those of the slower variant, and on a processor, come first."""
+    """Return the source lines of functions in the slower variant, by their common names; those on a processor come first.
+
+    The other variant's may be of another C library, whose functions have the same names.
+    """
+    slower = slower_first(seen)[0].variant
     return {
         common_name(Frame(symbol=each.symbol, object=each.object)): each.line
-        for reference in reversed(slower_first(seen))
         for instrument in ("off-cpu", "on-cpu")
         for run in seen.runs
-        if (run.variant, run.instrument) == (reference.variant, instrument)
+        if (run.variant, run.instrument) == (slower, instrument)
         for each in run.lines
     }
 
@@ -164,19 +167,19 @@ def _sentence(seen: RowMeasurements, time: TimeByFunction | None) -> str:
             )
         decided = "has no result, and its runs now decide" if seen.no_result else "decides"
         return f"There is nothing to explain: the record {decided} {medians}."
-    late = _late(seen, time)
-    if time is None:
-        unknown = f"Which function accounts for the difference of {place.workload} is not known: {_no_time(seen)}."
-        return f"{place.workload}, {candidate} against {baseline}: {late}." if late else unknown
-    start = (
-        f"{place.workload} takes {duration(time.recorded[1])} ({time.metric}) with {candidate} instead of "
-        f"{duration(time.recorded[0])} with {baseline}{_ratio(seen)}"
-    )
-    if late:
+    recorded = [
+        dict(each.metrics).get(seen.ledger_metric, 0.0) if each.time_ns is None else each.time_ns
+        for each in seen.references
+    ]
+    before, after = map(duration, recorded if time is None else time.recorded)
+    start = f"{place.workload} takes {after} ({seen.ledger_metric}) with {candidate} instead of {before} with {baseline}{_ratio(seen)}"
+    if late := _late(seen, time):
         return f"{start}: {late}."
-    if time.interval is not None and time.interval[0] <= 0 <= time.interval[1]:
+    if time and time.interval and time.interval[0] <= 0 <= time.interval[1]:
         return f"{start}: which function accounts for it is not known, because the runs now show no difference."
-    if any(Frame(symbol=one.symbol, object=one.object) == UNSAMPLED_USER for one in time.functions[: time.leading]):
+    if time is None or any(
+        Frame(symbol=one.symbol, object=one.object) == UNSAMPLED_USER for one in time.functions[: time.leading]
+    ):
         return f"{start}: which function accounts for it is not known: {_no_time(seen)}."
     return answer(start, time)
 
@@ -196,10 +199,10 @@ def _ratio(seen: RowMeasurements) -> str:
 
 
 def _no_time(seen: RowMeasurements) -> str:
-    missing = (
-        f"on-cpu is unavailable: {each.reason.rstrip('.')}" for each in seen.missing if each.instrument == "on-cpu"
+    return next(
+        (f"on-cpu is unavailable: {each.reason.rstrip('.')}" for each in seen.missing if each.instrument == "on-cpu"),
+        "there is no on-CPU profile of both variants",
     )
-    return next(missing, "there is no on-CPU profile of both variants")
 
 
 def _unknown(seen: RowMeasurements, counts: Sequence[Count], split: TimeSplit | None) -> Iterator[str]:
@@ -274,8 +277,10 @@ def _of_split(seen: RowMeasurements, split: TimeSplit) -> Iterator[str]:
         yield "The shares have no intervals: the measurements of several runs were not kept apart, or there were too few runs."
     elif not split.is_decided:
         low, high = map(duration, split.interval)
-        what = "rest of the runs now decides" if has_rest else "runs now decide"
-        yield f"The {what} no difference: its interval, {low} to {high}, contains 0. More pairs would narrow it."
+        yield (
+            f"The {'rest of the runs now decides' if has_rest else 'runs now decide'} no difference: its interval, {low} to {high}, "
+            "contains 0. More pairs would narrow it."
+        )
     if not difference or not seen.differs or not split.is_decided:
         yield from split.notes
         return
@@ -303,11 +308,7 @@ def _ready_share(seen: RowMeasurements, time: TimeByFunction | None) -> float:
 
 def _waits_more(seen: RowMeasurements) -> bool:
     """Return whether the slower variant's threads leave their processors to wait more often."""
-    found = [
-        (metrics.get(seen.ledger_metric, 0.0), metrics.get("nvcsw", 0.0))
-        for metrics in (dict(each.metrics) for each in seen.references)
-    ]
-    (_, less), (_, more) = sorted(found)
+    more, less = (dict(each.metrics).get("nvcsw", 0.0) for each in slower_first(seen))
     return more > _LEAST_RATIO * (less + 1)
 
 
@@ -348,15 +349,11 @@ def _who_had_it(seen: RowMeasurements) -> str:
     """Return why threads had no processor: first by what differs between variants that took turns, which other programs do not."""
     if limits := processor_limits(seen):
         return f"consistent with {' '.join(limits).rstrip('.')}"
-    base, candidate = (dict(each.metrics).get(seen.ledger_metric, 0.0) for each in seen.references)
-    who = processor_taken(seen, Sides(base > candidate, 0.0))
+    who = processor_taken(seen)
     taken = f"taken by {who}" if who else "and it is not known who had it"
-    read = all(each.surroundings for each in seen.references)
-    return (
-        f"{taken}, while the variants took turns; at the end their quotas, priorities and processors were equal"
-        if read
-        else taken
-    )
+    if not all(each.surroundings for each in seen.references):
+        return taken
+    return f"{taken}, while the variants took turns; at the end their quotas, priorities and processors were equal"
 
 
 def _is_nameless(frame: Frame) -> bool:

@@ -303,5 +303,5 @@ def _divided(seen: RowMeasurements, parts: Mapping[str, float]) -> Iterator[str]
         shown[:2] = [("on a processor", parts[USER] + parts[SYSTEM])]
     whole = sum(each for _, each in shown)
     ready = f"; {duration(parts[READY])} of that ready to run" if abs(parts[READY]) >= LEAST_SHARE * abs(whole) else ""
-    divided = ", ".join(f"{signed(each)} {text}" for text, each in shown)
-    yield f"{signed(whole)} ({seen.ledger_metric}) by the kernel's own counts: {divided}{ready if NEITHER in parts else ''}."
+    divided = ", ".join(f"{signed(each)} {text}" for text, each in shown) + (ready if NEITHER in parts else "")
+    yield f"{signed(whole)} ({seen.ledger_metric}) by the kernel's own counts: {divided}."

@@ -152,10 +152,13 @@ def time_split(seen: RowMeasurements) -> TimeSplit | None:
     now = (functions.total.baseline + ready.baseline, functions.total.candidate + ready.candidate)
     recorded = [each if side.time_ns is None else side.time_ns for side, each in zip(seen.references, now, strict=True)]
     intervals, whole, share_interval = _intervals(sides, functions, metric)
+    ends = {frame: share_interval([frame], ERROR / SHOWN_FUNCTIONS) for frame in intervals} if share_interval else {}
     return TimeSplit(
         metric=metric,
         recorded=Weights(*recorded),
-        functions=functions.with_intervals(intervals, share_interval),
+        functions=functions.with_intervals(
+            intervals, share_interval, {frame for frame, (low, high) in ends.items() if not low <= 0 <= high}
+        ),
         ready=ready,
         waits={one.frame: one.inclusive.difference for one in waits.frames},
         interval=whole,
@@ -274,14 +277,14 @@ def _intervals(
     found = {frame: (middles[frame] - float(reach[n]), middles[frame] + float(reach[n])) for frame, n in places.items()}
     covariance = np.cov(apart, rowvar=False) * factor
 
-    def share_interval(frames: Sequence[Frame]) -> Interval:
+    def share_interval(frames: Sequence[Frame], error: float = ERROR) -> Interval:
         if not whole or not places.keys() >= set(frames):
             return -math.inf, math.inf
         share, rows = sum(middles[frame] for frame in frames) / whole, [places[frame] for frame in frames]
         signs = np.zeros(len(spreads))
         signs[rows], signs[-1] = 1.0, -share
         variance = max(float(signs @ covariance @ signs), float(counting[rows].sum()))
-        reach_of_share = student_quantile(groups - 1, ERROR) * math.sqrt(variance) / abs(whole)
+        reach_of_share = student_quantile(groups - 1, error) * math.sqrt(variance) / abs(whole)
         return share - reach_of_share, share + reach_of_share
 
     return found, (whole - half, whole + half), share_interval

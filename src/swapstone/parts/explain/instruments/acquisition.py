@@ -266,9 +266,15 @@ def _measured(
 ) -> InstrumentResult:
     """Measure one variant."""
     with TemporaryFolder("explain") as folder:
-        longest_s = max(run.took_s for run in runs)
-        brief = requirements.missing_perf() is not None
-        reference = ReferenceRuns(medians, runs[0].objects, variant.preload, Path(folder), longest_s, notify, brief)
+        reference = ReferenceRuns(
+            metrics=medians,
+            objects=runs[0].objects,
+            preload=variant.preload,
+            folder=Path(folder),
+            longest_s=max(run.took_s for run in runs),
+            notify=notify,
+            brief=requirements.missing_perf() is not None,
+        )
         return measure(variant.tracee, reference)
 
 
@@ -473,8 +479,7 @@ def _runnable(
             raise UserError(
                 f"{comparison.workload} can't be run again with {variant.label}: {outcome.judgement.reason}"
             )
-        samples = outcome.judgement.measured.samples
-        medians = {sample.metric: statistics.median(sample.values) for sample in samples}
+        medians = {each.metric: statistics.median(each.values) for each in outcome.judgement.measured.samples}
         made, texts = _reference_run(region, medians, outcome.answer), dict(outcome.answer.observed)
         counts = read_counts(texts)
         stops.append(counts.pop(STOPS, 0))  # of all runs so far

@@ -163,8 +163,13 @@ def call_profile(paths: CallPaths, names_of: NamesOf, operations: float, most: i
         ),
         (paths.full, f"Calls that found no room: {paths.full}. Their functions are below {NOT_KEPT[0]}."),
     )
-    texts = tuple(text for number, text in notes if number)
-    return Profile.of(weights, kind="instructions", unit="1", operations=operations, notes=texts)
+    return Profile.of(
+        weights,
+        kind="instructions",
+        unit="1",
+        operations=operations,
+        notes=tuple(text for number, text in notes if number),
+    )
 
 
 def _called(above: tuple[FunctionKey, ...], key: FunctionKey) -> tuple[FunctionKey, ...]:

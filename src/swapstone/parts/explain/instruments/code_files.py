@@ -118,5 +118,4 @@ def _bases_of(file: CodeFile, blocks: Sequence[Block]) -> tuple[int, ...]:
             pages = (base for base in bases if base >= 0 and base % _PAGE == 0 and base not in found)
             found.update(itertools.islice(pages, _MOST_PLACES - len(found)))
         votes.update(found)
-    best = votes.most_common(_MOST_BASES)
-    return tuple(base for base, count in best if count >= _FEWEST_BLOCKS)
+    return tuple(base for base, count in votes.most_common(_MOST_BASES) if count >= _FEWEST_BLOCKS)

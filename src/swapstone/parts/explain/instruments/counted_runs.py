@@ -246,9 +246,8 @@ def count_run(context: CountContext, run: Run, *, follow: bool = True) -> Counte
                 f"{run.trial.key}: the passes can't be separated from the rest: {counts.begins} calls of getrusage for "
                 f"{len(report.passes)} passes."
             )
-    entries = context.target.files(trial.config)
     others = {each.path.lstrip("/") for each in context.prepared.programs.values()}
-    files = code_files(entries, trial.request, trial.folder, trial.with_symbols, others)
+    files = code_files(context.target.files(trial.config), trial.request, trial.folder, trial.with_symbols, others)
     names = names_of(counts.blocks, files, kernel, KERNEL_START[architecture], table=context.debug.table)
     entered = kernel_entries(counts.blocks, kernel)
     side = CountedSide(
@@ -299,10 +298,9 @@ def require_equal(run: Run, answer: AgentAnswer, plain: MachineRun, observed: Ma
     Raises:
         UserError: it is another one; the text has the first difference.
     """
-    output = record_format.file_sha256(raw_output(answer))
     facts = (
         ("its inputs, by name", run.name, answer.name),
-        ("SHA-256 of its output", run.output, output),
+        ("SHA-256 of its output", run.output, record_format.file_sha256(raw_output(answer))),
         ("its end", plain.end.value, observed.end.value),
         ("its console", plain.console, observed.console),
         ("the machine's report", plain.output, observed.output),

@@ -240,7 +240,7 @@ def measure(
             return count(tracee, reference, counter)
         except UnavailableError as error:
             problems.append(error.message)
-    raise UnavailableError("; ".join(problems))
+    raise UnavailableError("; ".join(dict.fromkeys(problems)))
 
 
 def expected_excess(tracee: Tracee, reference: ReferenceRuns, counter: Counter) -> str:

@@ -17,6 +17,7 @@ from types import MappingProxyType
 import msgspec
 
 from swapstone.core.model.profile import Frame, Profile, ProfileRun
+from swapstone.parts.explain.explanation.by_function import without_template_arguments
 from swapstone.parts.explain.instruments import requirements
 from swapstone.parts.explain.instruments.perf import Recording, record
 from swapstone.parts.explain.instruments.traced_run import BRIEF_S, ReferenceRuns, Region, Tracee
@@ -289,7 +290,7 @@ _MANGLED = re.compile(r"_Z[\w.]+")
 
 
 def demangled(names: Iterable[str]) -> Mapping[str, str]:
-    """Return C++ names as c++filt(1) prints them, without parameters; none if it is not installed or fails."""
+    """Return C++ names as c++filt(1) prints them, without parameters, long ones without template arguments; none without c++filt."""
     mangled = [name for name in dict.fromkeys(names) if _MANGLED.fullmatch(name) and len(name) <= _LONGEST_NAME]
     tool = shutil.which("c++filt") if mangled else None
     if tool is None:
@@ -298,5 +299,8 @@ def demangled(names: Iterable[str]) -> Mapping[str, str]:
         printed = subprocess.run(
             [tool, "-p"], input="\n".join(mangled), capture_output=True, text=True, timeout=60, check=True
         ).stdout
-        return dict(zip(mangled, (line[:_LONGEST_NAME] for line in printed.splitlines()), strict=False))
+        whole = (
+            each if len(each) <= _LONGEST_NAME else without_template_arguments(each) for each in printed.splitlines()
+        )
+        return dict(zip(mangled, (each[:_LONGEST_NAME] for each in whole), strict=False))
     return {}

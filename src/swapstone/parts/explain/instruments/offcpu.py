@@ -250,7 +250,6 @@ def measure(tracee: Tracee, reference: ReferenceRuns) -> InstrumentResult:
         timeline.follow(recording, first, plan.parts)
     how = (*limits, *runs.notes()) if refused is None else (f"{SAMPLED}: {refused.reason}",)
     notes, parts = (_NOTE, *how), runs.number * plan.parts
-    elapsed = timeline.elapsed(runs.operations, notes, parts)
     profile = timeline.off.profile(NAME, "ns", runs.operations, notes, parts=parts) if timeline.off.total else None
     found = result(NAME, tracee, reference, runs, profile=profile, notes=notes, lines=symbolizer.lines())
-    return msgspec.structs.replace(found, elapsed=elapsed)
+    return msgspec.structs.replace(found, elapsed=timeline.elapsed(runs.operations, notes, parts))

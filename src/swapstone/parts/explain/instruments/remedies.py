@@ -257,7 +257,8 @@ def surroundings_of(
         raise UserError("the slower variant has it already")
     placebo = Surroundings(tuple((name[::-1], value) for name, value in remedy.environment), empty, all_of_them)
     counter = (_compiled(remedy.counter, file.with_stem(remedy.counter)),) if remedy.counter else ()
-    return with_it, placebo, Surroundings((("SWAPSTONE_CALLS", str(folder / CALLS)),), (*counter, *made))
+    # Without the remedy's object: mimalloc has an operator new of its own, which calls no malloc.
+    return with_it, placebo, Surroundings((("SWAPSTONE_CALLS", str(folder / CALLS)),), counter or made)
 
 
 def _compiled(source: str, made: Path) -> tuple[str, str]:
@@ -305,7 +306,7 @@ def _tried(
             calls = int.from_bytes((folder / CALLS).read_bytes()[:8], sys.byteorder)
             made = msgspec.structs.replace(made, calls=min(calls, LARGEST_INTEGER))
             if not calls:
-                raise UserError(f"the program calls none of: {remedy.calls}")
+                raise UserError(f"nothing outside the C library calls: {remedy.calls}")
         ways = {"faster": Surroundings(), "slower": Surroundings(), "placebo": placebo, "remedied": with_it}
         for number in range(ROUNDS):
             # No way always follows the same one.

@@ -12,7 +12,7 @@ import lzma
 import os
 import re
 import subprocess
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -171,13 +171,16 @@ class Table:
     Args:
         symbols: in any order.
         segments: triples (offset in the file, address, size) of the loadable segments.
+        sections: addresses at which sections begin, ascending.
     """
 
-    def __init__(self, symbols: Iterable[Symbol], segments: tuple[tuple[int, int, int], ...]) -> None:
+    def __init__(
+        self, symbols: Iterable[Symbol], segments: tuple[tuple[int, int, int], ...], sections: Sequence[int] = ()
+    ) -> None:
         # by address, the larger first, then those that begin without an underscore, then by name
         self._symbols = sorted(symbols, key=lambda one: (one.address, -one.size, one.name.startswith("_"), one.name))
         self._addresses = [one.address for one in self._symbols]
-        self._segments = segments
+        self._segments, self._sections = segments, sections
 
     def __len__(self) -> int:
         return len(self._symbols)
@@ -194,16 +197,18 @@ class Table:
     def name_at(self, address: int) -> str:
         """Return the function that contains an address; empty if there is none.
 
-        A function without a size (as in assembler) extends to the next one, but at most 4096 bytes.
+        A function without a size (as in assembler) extends to the next one or the end of its section, but at most 4096 bytes: what
+        follows ``_init`` are the calls of other files' functions.
         """
         addresses = self._addresses
         at = bisect.bisect_right(addresses, address)
         for number in range(at - 1, max(0, at - 8) - 1, -1):
             if address < addresses[number] + self._symbols[number].size:
                 return self._first_name(number)
-        if at and not self._symbols[at - 1].size and address - addresses[at - 1] < 4096:
-            return self._first_name(at - 1)
-        return ""
+        if not at or self._symbols[at - 1].size or address - addresses[at - 1] >= 4096:
+            return ""
+        first, this = (bisect.bisect_right(self._sections, each) for each in (addresses[at - 1], address))
+        return self._first_name(at - 1) if first == this else ""
 
     def _first_name(self, number: int) -> str:
         """Return the preferred name of several symbols at one address."""
@@ -216,11 +221,9 @@ def table_of(path: Path) -> Table | None:
     Returns:
         None if it can't be read as an ELF file.
     """
-    try:
-        status = path.stat()
-    except OSError:
-        return None
-    return _table(path, status.st_mtime_ns)
+    with contextlib.suppress(OSError):
+        return _table(path, path.stat().st_mtime_ns)
+    return None
 
 
 @functools.cache
@@ -232,6 +235,7 @@ def _table(path: Path, _changed_ns: int) -> Table | None:
                 for each in elf.iter_segments()
                 if each["p_type"] == "PT_LOAD"
             )
+            sections = sorted(int(each["sh_addr"]) for each in elf.iter_sections())
             symbols = list(_symbols(elf))
             whole = elf.get_section_by_name(".symtab") is not None
             debug = b"" if whole else _debug_file(elf, path) or _mini_debug_info(elf)
@@ -245,7 +249,7 @@ def _table(path: Path, _changed_ns: int) -> Table | None:
         and path.name in {"libc.so", "ld-musl-x86_64.so.1"}
     ):
         symbols += (Symbol(*each) for each in _matched(path, companion))
-    return Table(symbols, segments)
+    return Table(symbols, segments, sections)
 
 
 def _symbols(elf: ELFFile) -> Iterator[Symbol]:

@@ -21,14 +21,17 @@ MOST_LINES = 200
 """Functions whose source lines are looked up."""
 LONGEST_S = 20
 _LINE = re.compile(r"(?:.*/)?([^/]{1,120}:[1-9][0-9]{0,8})(?: \(discriminator [0-9]+\))?$")
+_ADDRESS = re.compile(r"^0x[0-9a-f]+\n", re.MULTILINE)
 _SHARED = re.compile(r"\.so(?:$|[.\d])")
+_GENERATED = re.compile(r"perf-\d+\.map")
+"""Files in which processes list the code that they generate (tools/perf/Documentation/jit-interface.txt of Linux)."""
 
 
 class Symbolizer:
     """Names the frames of one tracee's stacks.
 
-    The program's own frames are those of its file. A script executes another file: then those of every mapped file are that is no shared
-    object by its name.
+    The program's own frames are those of its file, and those of the code that it generates. A script executes another file: then those of
+    every mapped file are that is no shared object by its name.
 
     Args:
         tracee: what ran.
@@ -77,7 +80,7 @@ class Symbolizer:
             return KERNEL
         name = Path(path).name
         executed = self._script and path.startswith("/") and not _SHARED.search(name)
-        return OWN_OBJECT if executed or path == self._program else name
+        return OWN_OBJECT if executed or path == self._program or _GENERATED.fullmatch(name) else name
 
     def table(self, path: str) -> Table | None:
         """Return the functions of a mapped file."""
@@ -97,16 +100,19 @@ class Symbolizer:
 def source_lines(file: Path, addresses: Collection[int]) -> dict[int, str]:
     """Return the source lines of addresses as addr2line(1) prints them, without folders: ``scan.c:14``.
 
+    Of a call that the compiler put in place of a function it is the line of the call: that is in the function that has a symbol.
+
     Args:
         file: with debug information, or with a debug file of its build ID.
         addresses: of the file. Those without a line are left out; all if the command fails, or takes longer than `LONGEST_S`.
     """
-    command = ("addr2line", "-e", str(debug_file_of(file) or file), *map(hex, addresses))
+    command = ("addr2line", "-a", "-i", "-e", str(debug_file_of(file) or file), *map(hex, addresses))
     with contextlib.suppress(OSError, subprocess.SubprocessError):
         printed = subprocess.run(
             command, capture_output=True, text=True, errors="replace", timeout=LONGEST_S, check=True
         )
-        hits = zip(addresses, map(_LINE.match, printed.stdout.splitlines()), strict=False)
+        outermost = (each.rstrip().rpartition("\n")[2] for each in _ADDRESS.split(printed.stdout)[1:])
+        hits = zip(addresses, map(_LINE.match, outermost), strict=False)
         return {at: hit[1] for at, hit in hits if hit is not None}
     return {}
 

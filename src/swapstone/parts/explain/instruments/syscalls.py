@@ -62,8 +62,10 @@ def measure(tracee: Tracee, reference: ReferenceRuns) -> InstrumentResult:
     try:
         return _by_tracepoints(tracee, reference)
     except UnavailableError as error:
-        if requirements.missing_tool("strace", "strace") is not None or tracee.region is Region.DRIVEN:
+        if tracee.region is Region.DRIVEN:
             raise
+        if missing := requirements.missing_tool("strace", "strace"):
+            raise UnavailableError(f"{error.message}; {missing.reason}", missing.remedy) from error
         return _by_ptrace(tracee, reference, error.message)
 
 
@@ -84,8 +86,15 @@ def _by_tracepoints(tracee: Tracee, reference: ReferenceRuns) -> InstrumentResul
         adder.add((*user, Frame(symbol=name, object=KERNEL)), 1.0)
     runs = RecordedRuns().add(recording, tracee, [_EVENT])
     amounts = _amounts(counted, tracee, len(recording.windows.pieces), runs.operations)
-    profile = adder.profile(NAME, "1", runs.operations, runs.notes())
-    return result(NAME, tracee, reference, runs, amounts=amounts, profile=profile, notes=runs.notes())
+    return result(
+        NAME,
+        tracee,
+        reference,
+        runs,
+        amounts=amounts,
+        profile=adder.profile(NAME, "1", runs.operations, runs.notes()),
+        notes=runs.notes(),
+    )
 
 
 def _amounts(counted: collections.Counter[str], tracee: Tracee, pieces: int, operations: float) -> tuple[Amount, ...]:

@@ -166,9 +166,14 @@ def _end_of(
     Raises:
         subprocess.TimeoutExpired: it did not end in time, and was killed.
     """
-    environment = dict(request.environment)
     return subprocess.run(
-        command, env=environment, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr, timeout=within_s, check=False
+        command,
+        env=dict(request.environment),
+        stdin=subprocess.DEVNULL,
+        stdout=stdout,
+        stderr=stderr,
+        timeout=within_s,
+        check=False,
     ).returncode
 
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
@@ -103,38 +103,45 @@ def _overview(explanation: Explanation, unknown: tuple[Item, ...], record: str) 
     yield from (_table(each) for each in explanation.tables if each.brief)
     if explanation.surroundings:
         yield Heading("Surroundings")
-        yield BulletList(items=tuple(Item(safe(text)) for text in explanation.surroundings))
+        yield _bullets(explanation.surroundings)
     if explanation.evidence:
         yield Heading("Counted, a tenth of the difference or more")
-        yield BulletList(items=tuple(Item(safe(text)) for text in explanation.evidence))
+        yield _bullets(explanation.evidence)
     if explanation.remedies is not None:
         yield Heading("Remedies that were tried")
-        tried = tuple(Item(safe(each.text)) for each in explanation.remedies)
-        yield BulletList(items=tried or (Item("None is known for these functions."),))
+        yield _bullets([each.text for each in explanation.remedies] or ["None is known for these functions."])
     if unknown:
         yield Heading("Not known")
         yield BulletList(items=unknown)
     if record:
         yield Heading("Next")
-        yield Commands(commands=(_next(explanation, record),))
+        yield Commands(commands=tuple(_next(explanation, record)))
+
+
+def _bullets(texts: Iterable[str]) -> Block:
+    return BulletList(items=tuple(Item(safe(text)) for text in texts))
 
 
 def _table(found: EvidenceTable) -> Block:
     return text_table(found.title, found.head, [tuple(map(safe, row)) for row in found.rows], keys=found.keys)
 
 
-def _next(explanation: Explanation, record: str) -> tuple[str, str]:
-    """Return the next command, with its purpose."""
+def _next(explanation: Explanation, record: str) -> Iterator[tuple[str, str]]:
+    """Yield the next commands, each after its purpose."""
     place, time = explanation.place, explanation.time
     if not explanation.differs or (time and time.interval and time.interval[0] <= 0 <= time.interval[1]):
-        return "measure more pairs", f"swapstone compare --resume {record}"
-    row = f"{record} {place.metric} --only {shlex.quote(place.workload)} --candidate {shlex.quote(place.candidate)}"
+        yield "measure more pairs", f"swapstone compare --resume {record}"
+        return
     if time is None:
-        return "see which instruments work here, and what enables the others", "swapstone doctor"
+        yield "see which instruments work here, and what enables the others", "swapstone doctor"
+        return
+    row = f"{record} {place.metric} --only {shlex.quote(place.workload)} --candidate {shlex.quote(place.candidate)}"
     waits = sum(one.waiting for one in time.functions[: time.leading or 1])
     waiting = abs(waits) > sum(abs(one.own) for one in time.functions[:1]) / 2
     kind = "--instructions" if time.unit == "1" else "--off-cpu" if waiting else "--on-cpu"
-    return "see callers and callees", f"swapstone profile {row} {kind} --open"
+    yield "see callers and callees", f"swapstone profile {row} {kind} --open"
+    if time.unit != "1" and explanation.remedies is None:
+        yield "try remedies", f"swapstone explain {row} --confirm"
 
 
 def _parts(explanation: Explanation, pages: Sequence[tuple[str, str]]) -> Iterator[tuple[str, tuple[Block, ...]]]:
@@ -142,7 +149,7 @@ def _parts(explanation: Explanation, pages: Sequence[tuple[str, str]]) -> Iterat
     if pages:
         yield "Flame graphs of the difference", (Links(links=tuple((kind, file) for file, kind in pages)),)
     if explanation.methods:
-        yield "How it was observed", (BulletList(items=tuple(Item(safe(text)) for text in explanation.methods)),)
+        yield "How it was observed", (_bullets(explanation.methods),)
 
 
 def summary_of(explanation: Explanation, pages: Sequence[tuple[str, str]]) -> ExplanationSummary:

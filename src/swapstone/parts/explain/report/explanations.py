@@ -30,8 +30,13 @@ def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
     if context.reasons:
         return (Section(title=TITLE, blocks=tuple(block for each in context.reasons for block in _blocks(each))),)
     if context.explain:
-        hint = Paragraph(f"No row has been explained yet: {context.explain}")
-        return (Section(title=TITLE, blocks=(hint,), brief=False),)
+        return (
+            Section(
+                title=TITLE,
+                blocks=(Paragraph(f"No row has been explained yet: {context.explain}"),),
+                brief=False,
+            ),
+        )
     return ()
 
 

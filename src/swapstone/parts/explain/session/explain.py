@@ -114,8 +114,9 @@ def explain_record(
     """
     machine = view.experiment.virtual and "boots" in find_target_kind(view.experiment.target).opens.offers
     _check_options(view, options, machine=machine)
-    undecided = measures_wakeups(view.experiment)
-    row = ExplainedRow(view, choose_row(analysis, options, undecided=undecided), options, progress)
+    row = ExplainedRow(
+        view, choose_row(analysis, options, undecided=measures_wakeups(view.experiment)), options, progress
+    )
     source = _HOST if not machine else _WAKEUPS if has_wakeups(row.workload) else _COUNTS
     evidence = None if options.again else _stored(row, source)
     if evidence is None:
@@ -212,16 +213,18 @@ def _measure(row: ExplainedRow) -> RowMeasurements:
         UserError: the row can't be run again.
     """
     comparison, without = row.comparison, row.options.without
-    only = [name for name in INSTRUMENTS if name not in without]
     with _prepared_pair(row) as (pair, _):
         metric = ledger_metric(comparison)
+        only = [name for name in INSTRUMENTS if name not in without]
         seen = run_instruments(row.place, comparison.metric.unit, metric, pair, row.progress.note, only=only)
     excluded = tuple(MissingInstrument(instrument=name, reason=EXCLUDED) for name in without)
     no_result = f"{comparison.verdict.value}: {comparison.reason}" if comparison.effect is None else ""
-    differs = has_other_medians(comparison) or bool(no_result)
-    missing = (*seen.missing, *excluded)
     return msgspec.structs.replace(
-        seen, differs=differs, no_result=no_result, medians=_recorded_medians(comparison), missing=missing
+        seen,
+        differs=has_other_medians(comparison) or bool(no_result),
+        no_result=no_result,
+        medians=_recorded_medians(comparison),
+        missing=(*seen.missing, *excluded),
     )
 
 
@@ -248,12 +251,11 @@ def _prepared_pair(row: ExplainedRow) -> Iterator[tuple[tuple[RowVariant, RowVar
     require_host_record(row.view.experiment, row.place.load)
     view = row.view
     assert view.manifest is not None
-    passes = {(suite, name): count for suite, name, count in view.manifest.passes}
     with open_target("host") as target, TemporaryFolder("symbols") as scratch:
         prepared = prepare(view.experiment, target, lambda *_: None, row.progress.note)
         _note_other_programs(row, prepared.programs)
-        number = passes.get((row.place.suite, row.place.workload), 1)
-        context = RowContext(prepared, target, number, Path(scratch))
+        passes = {(suite, name): count for suite, name, count in view.manifest.passes}
+        context = RowContext(prepared, target, passes.get((row.place.suite, row.place.workload), 1), Path(scratch))
         yield prepare_row(context, row.comparison), Path(scratch)
 
 

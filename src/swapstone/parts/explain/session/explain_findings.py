@@ -76,8 +76,7 @@ def _reduced(finding: Finding, found: str, meaning: str) -> Finding:
 
 
 def _finding(instrument: str, missing: MissingRequirement | None, found: str) -> Finding:
-    without = WITHOUT.get(instrument)
-    meaning = f"{without}: {{}}" if without else "{}"
+    meaning = f"{WITHOUT[instrument]}: {{}}" if instrument in WITHOUT else "{}"
     return ability(f"explain {instrument}", missing, lambda: found, meaning)
 
 
