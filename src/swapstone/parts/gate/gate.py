@@ -384,7 +384,7 @@ def row_text(row: Row) -> str:
     """Return a row in words, e.g. ``deflate: instructions +1.023 % (+600000), limit 1%``."""
     name = f"{row.run}: {row.detail or row.metric}"
     amount = exact_effect(row.difference, row.unit)
-    share = f"{exact_effect(row.head / row.base)} ({amount})" if row.base and row.head and row.difference else amount
+    share = f"{exact_effect(row.ratio)} ({amount})" if row.ratio and row.difference else amount
     return f"{name} {share}" + (f", limit {row.limit}" if row.limit else "")
 
 
