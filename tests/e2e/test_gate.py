@@ -353,3 +353,14 @@ def test_a_first_file(small: SmallRepository, tool: str) -> None:
     small.commit()
     planned = swapstone(small.folder, "gate", "--dry-run", "--base", "HEAD^", GITHUB_EVENT_NAME="").stdout
     assert f"./{file.programs[0]}" in planned
+
+
+@pytest.mark.slow
+def test_more_work_at_certain_addresses_is_not_worse(small: SmallRepository) -> None:
+    """As by a hash of an address. The stack is at 0x7fffff000000 or above in each run; at random addresses, in one of 1000."""
+    need_emulator("x86_64")
+    small.edit("main.c", "work(turns)", "work(turns + 20000 * ((unsigned long)&turns >> 24 == 0x7fffff))")
+    found = gate(small, "--trust", expect=0)
+    (note,) = found["notes"]
+    assert note.startswith("small: instructions and own_code are not counted: the own code executes no more")
+    assert {row["metric"]: row["state"] for row in found["rows"]}["instructions"] == "more"

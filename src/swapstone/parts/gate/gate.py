@@ -179,7 +179,7 @@ class _Gate:
         }
         """Runs whose definition the base does not have, or need not have."""
         self._uncounted: list[str] = []
-        """Notes about those of them that the base can't run."""
+        """Notes about those of them that the base can't run, and about rows that depend on addresses."""
         self._end_s = time.monotonic() + options.budget_s if options.budget_s else float("inf")
 
     def run(self) -> GateResult:
@@ -235,6 +235,7 @@ class _Gate:
             place = Place(trees, data, folder, machine, self._options.run, self._progress)
             name = label.removesuffix(_OF_BASE)
             found = measure(label, run, change.judge.limits(name), place)
+            self._uncounted += [found.note] if found.note else []
             if name in self._begun and any(each.finding == Finding.BASELINE.name.lower() for each in found.findings):
                 self._uncounted.append(f"{name} is new here, and not counted: the base can't run it.")
                 found = found._replace(findings=())
