@@ -200,7 +200,7 @@ class _Gate:
             if before.error or after.error:
                 finding = Finding.BASELINE if before.error else Finding.NOT_BUILT
                 return self._result((), (finding_of_run("", finding, before.error or after.error),))
-            if whole and before.programs == after.programs:
+            if whole and before.is_equal_to(after):
                 return self._result(unchanged="the programs are equal to the byte")
             measured = dict(self._measured(before, after, work / "cwd"))
             if self._options.run.sharing.store:
@@ -261,7 +261,7 @@ class _Gate:
         """Yield the runs and programs that do not count as passed, because their definition is another one."""
         texts = {"redefined": "is redefined, and does not count as passed", "gone": "is gone from the head's file"}
         found = [(name, texts[kind]) for name, kind in self._kinds.items() if kind in texts]
-        found += [(path, "is gone from the head's programs") for path in before.programs if path not in after.programs]
+        found += [(path, "is gone from the head's programs") for path in before.sizes if path not in after.sizes]
         for name, text in found:
             yield RunFinding(run=name, status=ExitStatus.NO_RESULT, text=text, metric=DEFINITION)
 
