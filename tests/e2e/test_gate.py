@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -70,6 +72,23 @@ def test_equal_programs(small: SmallRepository) -> None:
     assert "equal to the byte" in gate(small, expect=0)["answer"], "trust is stored"
 
 
+def test_a_library_of_the_build_is_part_of_its_programs(small: SmallRepository) -> None:
+    """The program itself is equal to the byte. No machine is needed: no run begins."""
+    recipe = "cc -shared -fPIC -o libwork.so work.c && cc -o prog main.c -L. -lwork -Wl,-rpath,'$$ORIGIN'"
+    small.commit(Makefile=f"prog: main.c work.c\n\t{recipe}\n")
+    small.git("branch", "-q", "-f", "main")
+    small.edit("work.c", "i < turns", "i < turns + 1")
+    assert "the time of the whole gate is over" in gate(small, "--trust", "--budget", "1ms", expect=4)["answer"]
+
+
+def test_a_script_may_import_any_file(small: SmallRepository) -> None:
+    small.commit(Makefile="prog:\n\tprintf '#! /bin/sh\\n. ./part\\n' >prog && chmod +x prog\n", part="echo 1\n")
+    small.edit("swapstone.toml", '"Makefile"]', '"Makefile", "part"]')
+    small.git("branch", "-q", "-f", "main")
+    small.commit(part="echo 2\n")
+    assert "the time of the whole gate is over" in gate(small, "--trust", "--budget", "1ms", expect=4)["answer"]
+
+
 def test_the_code_of_a_repository_is_not_run_without_trust(small: SmallRepository, tmp_path: Path) -> None:
     small.edit("Makefile", "\tcc", f"\ttouch {tmp_path}/built\n\tcc")
     planned = swapstone(small.folder, "gate", "--dry-run").stdout
@@ -105,7 +124,7 @@ def test_the_time_of_a_gate_ends(small: SmallRepository) -> None:
 
 def test_a_head_without_its_program(small: SmallRepository) -> None:
     small.edit("Makefile", "-o prog", "-o other")
-    assert "does not make prog" in gate(small, "--trust", expect=3)["answer"]
+    assert "prog is not made by the build" in gate(small, "--trust", expect=3)["answer"]
 
 
 def test_a_head_without_the_file(small: SmallRepository) -> None:
@@ -353,3 +372,43 @@ def test_a_first_file(small: SmallRepository, tool: str) -> None:
     small.commit()
     planned = swapstone(small.folder, "gate", "--dry-run", "--base", "HEAD^", GITHUB_EVENT_NAME="").stdout
     assert f"./{file.programs[0]}" in planned
+
+
+@pytest.mark.slow
+def test_more_work_at_certain_addresses_is_not_worse(small: SmallRepository) -> None:
+    """As by a hash of an address. The stack is at 0x7fffff000000 or above in each run; at random addresses, in one of 1000."""
+    need_emulator("x86_64")
+    small.edit("main.c", "work(turns)", "work(turns + 20000 * ((unsigned long)&turns >> 24 == 0x7fffff))")
+    found = gate(small, "--trust", expect=0)
+    (note,) = found["notes"]
+    assert note.startswith("small: instructions and own_code are not counted: the own code executes no more")
+    assert {row["metric"]: row["state"] for row in found["rows"]}["instructions"] == "more"
+
+
+def test_a_first_file_of_a_program_that_needs_arguments(small: SmallRepository) -> None:
+    small.git("rm", "-q", "swapstone.toml")
+    small.edit("work.c", "return value;", "return valu;")
+    small.edit("Makefile", "\tcc", "\t@echo If there are errors, read this\n\tcc")
+    state = str(small.folder.parent / "state")
+    failed = swapstone(small.folder, "gate", "--init", "--trust", expect=2, XDG_STATE_HOME=state).stderr
+    assert "the build ends with status 2: work.c:" in failed and "valu" in failed
+    small.edit("work.c", "return valu;", "return value;")
+    swapstone(small.folder, "gate", "--init", XDG_STATE_HOME=state)
+    text = (small.folder / "swapstone.toml").read_text()
+    file = decode_gate(text.encode())
+    assert [run.command for run in file.run.values()] == ["./prog"] and "It fails without arguments" in text
+    assert file.paths == (), "each file may decide what is built"
+
+
+def test_a_runner_with_another_compiler(small: SmallRepository, tmp_path: Path) -> None:
+    """Both sides are built by it: nothing differs, though the programs of an earlier job do."""
+    small.edit("Makefile", " -g", "")
+    small.git("branch", "-q", "-f", "main")
+    small.edit("work.c", "unsigned work", "/* a comment */ unsigned work")
+    assert "equal to the byte" in gate(small, "--trust", expect=0)["answer"]
+    (tmp_path / "bin").mkdir()
+    newer = tmp_path / "bin" / "cc"
+    newer.write_text(f'#! /bin/sh\necho >>{tmp_path}/built\nexec {shutil.which("cc")} -O3 "$@"\n')
+    newer.chmod(0o755)
+    found = gate(small, expect=0, PATH=f"{tmp_path}/bin:{os.environ['PATH']}")
+    assert "equal to the byte" in found["answer"] and len((tmp_path / "built").read_text().splitlines()) == 2

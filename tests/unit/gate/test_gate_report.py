@@ -9,6 +9,7 @@ import pytest
 
 from swapstone.core.report.render import find_renderer
 from swapstone.exit_status import ExitStatus, Finding
+from swapstone.parts.gate.gate import row_text
 from swapstone.parts.gate.gate_file import decode_gate, parse_limit
 from swapstone.parts.gate.gate_report import document_of, to_annotations, to_json, to_junit, to_markdown
 from swapstone.parts.gate.gate_result import Cause, GateResult, Row, RunFinding, finding_of_run
@@ -62,6 +63,14 @@ def test_the_acceptance_that_is_proposed_can_be_pasted() -> None:
     (found,) = decode_gate(f"{proposed[0]}\n{WHOLE.partition('[[accept]]')[0]}".encode()).accept
     assert (found.run, found.metric) == ("deflate", "instructions")
     assert parse_limit(found.metric, found.size).of(ROW.base) >= ROW.difference
+
+
+def test_a_share_is_that_of_the_difference() -> None:
+    """The own code of a run executes more, and its kernel fewer, but so few that it counts as equal."""
+    row = msgspec.structs.replace(ROW, head=0.999e6, difference=6300.0)
+    assert row_text(row) == "deflate: instructions +0.6300 % (+6.300 k), limit 1%"
+    text = find_renderer("text").render(document_of(msgspec.structs.replace(RESULT, rows=(row,))))
+    assert "+6.300 k (+0.6300 %)" in text
 
 
 def test_the_answer_has_why_and_no_control_character() -> None:

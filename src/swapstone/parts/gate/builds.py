@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from pathlib import Path
 from typing import NamedTuple
@@ -12,6 +13,7 @@ from swapstone.core.artifacts.placeholders import fill
 from swapstone.core.artifacts.program_size import sizes_of
 from swapstone.core.artifacts.source_tree import sha256_of
 from swapstone.core.model import UserError
+from swapstone.core.model.regular_file import readable
 from swapstone.core.model.safe_text import safe_excerpt
 from swapstone.core.session.option_values import duration_seconds
 from swapstone.parts.build.artifacts.build_command import build_environment, run_build
@@ -33,15 +35,19 @@ class BuiltSide(NamedTuple):
         folder: of its built tree.
         data: a copy of the folder of the runs' inputs, as it was before the build.
         error: why it does not build, as a clause; empty if it does.
-        programs: SHA-256 by path in the tree.
-        sizes: bytes of code and data by path in the tree; of a file that is not ELF its size.
+        loadable: SHA-256 by path of each ELF file in the tree that can be executed or loaded: a program may use any of them.
+        sizes: bytes of code and data of each program, by its path; of a file that is not ELF its size.
     """
 
     folder: Path
     data: Path
     error: str
-    programs: dict[str, str]
+    loadable: dict[str, str]
     sizes: dict[str, int]
+
+    def is_equal_to(self, other: BuiltSide) -> bool:
+        """Return whether no run can differ: what it may load is equal, and no program is a script, which may import any file."""
+        return self.loadable == other.loadable and self.sizes.keys() <= self.loadable.keys()
 
 
 def build_side(repository: Repository, commit: str, file: GateFile, work: Path, name: str) -> BuiltSide:
@@ -70,23 +76,37 @@ def build_side(repository: Repository, commit: str, file: GateFile, work: Path, 
     environment = {**build_environment(), "GIT_CEILING_DIRECTORIES": str(work)}
     status, output = run_build(command, tree, limit_s, environment)
     tree.rename(folder)
-    lines = output.decode(errors="replace").strip().splitlines()
-    text = safe_excerpt(next((line for line in lines if "error" in line.lower()), lines[-1] if lines else "no output"))
     paths = {each: folder / each for each in file.programs}
-    missing = [each for each, path in paths.items() if not path.is_file()]
-    error = (
-        "the build does not end in time"
-        if status is None
-        else f"the build ends with status {status}: {text}"
-        if status
-        else ""
-    )
-    error = error or (f"the build does not make {missing[0]}" if missing else "")
-    error = error or next((f"{each} {why}" for each, path in paths.items() if (why := _bound(path, tree))), "")
-    if error:
+    wrong = (f"{each} {why}" for each, path in paths.items() if (why := _bound(path, tree)))
+    if error := failure_of(status, output) or next(wrong, ""):
         return BuiltSide(folder, data, error, {}, {})
-    digests = {each: sha256_of(path) for each, path in paths.items()}
-    return BuiltSide(folder, data, "", digests, {each: _size(path) for each, path in paths.items()})
+    loadable = {each: sha256_of(folder / each) for each in loadable_files(folder)}
+    return BuiltSide(folder, data, "", loadable, {each: _size(path) for each, path in paths.items()})
+
+
+def loadable_files(folder: Path) -> list[str]:
+    """Return the paths below a folder of its ELF files that can be executed or loaded, sorted."""
+    plain = (path for path in sorted(folder.rglob("*")) if path.is_file() and not path.is_symlink())
+    return [str(path.relative_to(folder)) for path in plain if _LOADABLE.match(_start(path))]
+
+
+def _start(path: Path) -> bytes:
+    with readable(str(path)), path.open("rb") as file:
+        return file.read(18)
+
+
+def failure_of(status: int | None, output: bytes) -> str:
+    """Return why a build failed, as a clause with the first line of its output that has an error; empty if it did not.
+
+    Args:
+        status: its exit status, None after a time-out.
+        output: of it.
+    """
+    if not status:
+        return "" if status == 0 else "the build does not end in time"
+    lines = output.decode(errors="replace").strip().splitlines()
+    text = safe_excerpt(next(filter(_ERROR.search, lines), lines[-1] if lines else "no output"))
+    return f"the build ends with status {status}: {text}"
 
 
 def _size(path: Path) -> int:
@@ -97,12 +117,17 @@ def _size(path: Path) -> int:
     return found["text"] + found["data"]
 
 
+_ERROR = re.compile(r"\berror\b", re.IGNORECASE)  # and no advice about errors
+_LOADABLE = re.compile(rb"\x7fELF.{12}(?:[\2\3]\0|\0[\2\3])", re.DOTALL)
+"""The header of an ELF file up to its type: ET_EXEC or ET_DYN, in either byte order."""
 _WRAPPER = b"temporary wrapper script for"
 """In the first lines of what libtool makes in place of a program that needs shared objects of the same build."""
 
 
 def _bound(path: Path, tree: Path) -> str:
     """Return why a program does not run outside the folder in which it was built, with the next step; empty if it does."""
+    if not path.is_file():
+        return "is not made by the build"
     content = path.read_bytes()
     if _WRAPPER in content[:512]:
         return "is a wrapper script of libtool: configure with --disable-shared"

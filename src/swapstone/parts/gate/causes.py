@@ -13,6 +13,7 @@ from swapstone.core.model.profile import OWN_OBJECT
 from swapstone.core.session.progress import Progress
 from swapstone.core.session.record_handle import Record
 from swapstone.parts.build.artifacts.build_command import run_tool
+from swapstone.parts.explain.instruments.instrument_result import demangled
 from swapstone.parts.gate.builds import TREE, BuiltSide
 from swapstone.parts.gate.gate_result import Cause
 
@@ -42,15 +43,16 @@ def causes_of(
     frames = [one for one in difference.frames if one.own.difference and abs(one.own.difference) >= least][
         :MOST_FUNCTIONS
     ]
-    sources = _sources(after)
+    sources, names = _sources(after), demangled(one.frame.symbol for one in frames)
+    built = {OWN_OBJECT, *(Path(each).name for each in after.loadable)}
     made = []
     for one in frames:
-        source, line = sources.get(one.frame.symbol, ("", 0)) if one.frame.object == OWN_OBJECT else ("", 0)
+        source, line = sources.get(one.frame.symbol, ("", 0)) if one.frame.object in built else ("", 0)
         edited = source in changed if source else None
         made.append(
             Cause(
                 run=name,
-                function=one.frame.symbol,
+                function=names.get(one.frame.symbol, one.frame.symbol),
                 object=one.frame.object,
                 difference=one.own.difference,
                 source=source,
@@ -62,15 +64,13 @@ def causes_of(
 
 
 def _sources(after: BuiltSide) -> dict[str, tuple[str, int]]:
-    """Return file in the repository and line of each function of the programs, from debug information; none of names that several have."""
+    """Return file and line of each function of programs and shared objects, from debug information; none of names that several have."""
     found: dict[str, set[str]] = {}
     tree = str(after.folder.parent / TREE)
-    for path in after.programs:
+    for path in (each for each in after.loadable if each in after.sizes or ".so" in each):
         try:
-            lines = run_tool(
-                ("nm", "--line-numbers", "--demangle", str(after.folder / path)), "Reading symbols", timeout_s=60
-            )
-        except UserError:  # a script, or no binutils
+            lines = run_tool(("nm", "--line-numbers", str(after.folder / path)), "Reading symbols", timeout_s=60)
+        except UserError:  # no binutils
             continue
         for text in lines.splitlines():
             symbol, _, where = text.partition("\t")

@@ -4,17 +4,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import NamedTuple
 
 from swapstone.core.artifacts.placeholders import fill
-from swapstone.core.factors import read_facts
-from swapstone.core.model import UserError, refuse
+from swapstone.core.model import refuse
 from swapstone.core.model.directories import write_whole
-from swapstone.core.model.safe_text import is_plain_word, safe_excerpt
+from swapstone.core.model.safe_text import is_plain_word
 from swapstone.core.model.temporary_folder import TemporaryFolder
 from swapstone.parts.build.artifacts.build_command import build_environment, run_build
+from swapstone.parts.gate.builds import failure_of, loadable_files
 from swapstone.parts.gate.gate_file import FILE, decode_gate
 from swapstone.parts.gate.revisions import Repository
 from swapstone.parts.gate.trusted import require_trust
@@ -27,35 +26,21 @@ _INSIDE = {"CMakeFiles", "deps", "meson-private", "build-script-build", "example
 """Folders of build systems in which their own programs are."""
 
 
-class BuildSystem(NamedTuple):
-    """How repositories with a certain file are built, and which files decide what is built."""
-
-    file: str
-    build: str
-    paths: tuple[str, ...]
-
-
-SYSTEMS: tuple[BuildSystem, ...] = (
-    BuildSystem("Cargo.toml", "cargo build --release", ("*.rs", "*.toml", "Cargo.lock")),
-    BuildSystem("go.mod", "go build -o . ./...", ("*.go", "go.mod", "go.sum")),
-    BuildSystem(
-        "meson.build",
-        "meson setup build --buildtype=release && ninja -C build -j{jobs}",
-        ("*.c", "*.cc", "*.cpp", "*.h", "meson*"),
+SYSTEMS: Mapping[str, str] = {
+    "Cargo.toml": "CARGO_PROFILE_RELEASE_DEBUG=1 cargo build --release",
+    "go.mod": "go build -o . ./...",
+    "meson.build": "meson setup build --buildtype=debugoptimized && ninja -C build -j{jobs}",
+    "CMakeLists.txt": (
+        "cmake -B build -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_BUILD_RPATH_USE_ORIGIN=ON && cmake --build build -j{jobs}"
     ),
-    BuildSystem(
-        "CMakeLists.txt",
-        "cmake -B build -DCMAKE_BUILD_TYPE=RelWithDebInfo && cmake --build build -j{jobs}",
-        ("*.c", "*.cc", "*.cpp", "*.h", "*CMakeLists.txt", "*.cmake"),
-    ),
-    BuildSystem("configure", "./configure && make -s -j{jobs}", ("*.c", "*.cc", "*.cpp", "*.h", "*.in", "configure")),
-    BuildSystem("Makefile", "make -s -j{jobs}", ("*.c", "*.cc", "*.cpp", "*.h", "*Makefile")),
-)
-"""In the order in which they are looked for."""
+    "configure": "./configure && make -s -j{jobs}",
+    "Makefile": "make -s -j{jobs}",
+}
+"""How repositories with a certain file are built, in the order in which the files are looked for."""
 
 
 def write_first_file(folder: Path, *, trust: bool, note: Callable[[str], None]) -> Path:
-    """Write a ``swapstone.toml`` whose build and runs work in an export of HEAD.
+    """Write a ``swapstone.toml`` whose build works in an export of HEAD, and whose runs do if any program runs without a file.
 
     Args:
         folder: in the working tree.
@@ -66,32 +51,30 @@ def write_first_file(folder: Path, *, trust: bool, note: Callable[[str], None]) 
         The file.
 
     Raises:
-        UserError: there is one, no build system is known, its build fails, or no program of it runs.
+        UserError: there is one, no build system is known, its build fails, or it makes no program.
     """
     repository = Repository(folder)
     path = repository.top / FILE
     refuse((path.exists(), f"There is a {FILE} already.", "Look at what it does: swapstone gate --dry-run"))
-    system = next((each for each in SYSTEMS if repository.object_of("HEAD", each.file)), None)
-    known = ", ".join(each.file for each in SYSTEMS)
-    if system is None:
-        raise UserError(f"HEAD has none of {known} at its top.", f"Write {FILE} by hand: swapstone docs gate")
+    build = next((command for file, command in SYSTEMS.items() if repository.object_of("HEAD", file)), "")
+    hint = f"Write {FILE} by hand: swapstone docs gate"
+    refuse((not build, f"HEAD has none of {', '.join(SYSTEMS)} at its top.", hint))
     lines = (
-        f"build HEAD, by /bin/sh -c: {system.build}",
+        f"build HEAD, by /bin/sh -c: {build}",
         "run each program that it makes, alone, with --version and with --help",
     )
     require_trust(repository, "propose a file", lambda: lines, trust=trust)
     with TemporaryFolder("gate") as work:
         tree = work / "tree"
         repository.export("HEAD", tree)
-        note(f"building HEAD: {system.build}")
-        command = fill(system.build, {"jobs": str(os.cpu_count() or 1)})
+        note(f"building HEAD: {build}")
+        command = fill(build, {"jobs": str(os.cpu_count() or 1)})
         status, output = run_build(command, tree, _BUILD_TIMEOUT_S, build_environment())
-        last = output.decode(errors="replace").strip().splitlines()[-1:]
-        hint = f"Write {FILE} by hand: swapstone docs gate"
-        refuse((status != 0, f"`{system.build}` fails: {safe_excerpt(''.join(last))}", hint))
-        runs = {program: run for program in _programs(tree) if (run := _run_of(tree, program, note)) is not None}
-    refuse((not runs, f"`{system.build}` makes no program that runs alone, with --version or with --help.", hint))
-    text = _text(system, dict(list(runs.items())[:_MOST_PROGRAMS]))
+        refuse((bool(why := failure_of(status, output)), f"{why} (`{build}`).", hint))
+        found = {program: _run_of(tree, program, note) for program in _programs(tree)}
+    refuse((not found, f"`{build}` makes no program.", hint))
+    runs = {program: run for program, run in found.items() if run is not None} or found
+    text = _text(build, dict(list(runs.items())[:_MOST_PROGRAMS]))
     decode_gate(text.encode())
     write_whole(path, text.encode())
     return path
@@ -99,13 +82,8 @@ def write_first_file(folder: Path, *, trust: bool, note: Callable[[str], None]) 
 
 def _programs(tree: Path) -> list[str]:
     """Return the programs that a build made: executable ELF files, the shortest paths first."""
-    found = []
-    for path in sorted(tree.rglob("*")):
-        name = path.relative_to(tree)
-        if path.is_symlink() or not path.is_file() or not os.access(path, os.X_OK) or ".so" in path.name:
-            continue
-        if _INSIDE.isdisjoint(name.parts) and is_plain_word(str(name)) and read_facts(path) is not None:
-            found.append(str(name))
+    made = [name for name in loadable_files(tree) if os.access(tree / name, os.X_OK) and ".so" not in name]
+    found = (name for name in made if _INSIDE.isdisjoint(Path(name).parts) and is_plain_word(name))
     return sorted(found, key=lambda name: (name.count("/"), name))
 
 
@@ -119,26 +97,22 @@ def _run_of(tree: Path, program: str, note: Callable[[str], None]) -> str | None
     return None
 
 
-def _text(system: BuildSystem, runs: dict[str, str]) -> str:
+def _text(build: str, runs: dict[str, str | None]) -> str:
     """Return the file."""
-    quoted = {
-        name: ", ".join(f'"{each}"' for each in texts) for name, texts in (("programs", runs), ("paths", system.paths))
-    }
+    programs = ", ".join(f'"{each}"' for each in runs)
     lines = [
         "# What `swapstone gate` builds, runs and rejects: `swapstone docs gate`.",
-        f'build = "{system.build}"',
-        f"programs = [{quoted['programs']}]",
-        f"paths = [{quoted['paths']}]",
+        f'build = "{build}"',
+        f"programs = [{programs}]",
+        '# paths = ["*.c", "*.h", "Makefile"]  # if these alone decide what is built, a change of others builds nothing',
         '# data = "bench"  # a folder of inputs, for which {data} stands in commands',
         'fail = { instructions = "1%", syscalls = "0", size = "2KiB" }',
     ]
     for program, arguments in runs.items():
-        lines += [
-            "",
-            f"[run.{_name(program)}]",
-            "# Replace this by typical work: a run needs 100,000 instructions of its own code.",
-            f'command = "{f"./{program} {arguments}".rstrip()}"',
-        ]
+        lines += ["", f"[run.{_name(program)}]"]
+        lines += ["# It fails without arguments, with --version and with --help."] if arguments is None else []
+        lines += ["# Replace this by typical work: a run needs 100,000 instructions of its own code."]
+        lines += [f'command = "{" ".join(filter(None, (f"./{program}", arguments)))}"']
     return "\n".join(lines) + "\n"
 
 

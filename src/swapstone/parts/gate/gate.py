@@ -179,7 +179,7 @@ class _Gate:
         }
         """Runs whose definition the base does not have, or need not have."""
         self._uncounted: list[str] = []
-        """Notes about those of them that the base can't run."""
+        """Notes about those of them that the base can't run, and about rows that depend on addresses."""
         self._end_s = time.monotonic() + options.budget_s if options.budget_s else float("inf")
 
     def run(self) -> GateResult:
@@ -200,7 +200,7 @@ class _Gate:
             if before.error or after.error:
                 finding = Finding.BASELINE if before.error else Finding.NOT_BUILT
                 return self._result((), (finding_of_run("", finding, before.error or after.error),))
-            if whole and before.programs == after.programs:
+            if whole and before.is_equal_to(after):
                 return self._result(unchanged="the programs are equal to the byte")
             measured = dict(self._measured(before, after, work / "cwd"))
             if self._options.run.sharing.store:
@@ -235,6 +235,7 @@ class _Gate:
             place = Place(trees, data, folder, machine, self._options.run, self._progress)
             name = label.removesuffix(_OF_BASE)
             found = measure(label, run, change.judge.limits(name), place)
+            self._uncounted += [found.note] if found.note else []
             if name in self._begun and any(each.finding == Finding.BASELINE.name.lower() for each in found.findings):
                 self._uncounted.append(f"{name} is new here, and not counted: the base can't run it.")
                 found = found._replace(findings=())
@@ -260,7 +261,7 @@ class _Gate:
         """Yield the runs and programs that do not count as passed, because their definition is another one."""
         texts = {"redefined": "is redefined, and does not count as passed", "gone": "is gone from the head's file"}
         found = [(name, texts[kind]) for name, kind in self._kinds.items() if kind in texts]
-        found += [(path, "is gone from the head's programs") for path in before.programs if path not in after.programs]
+        found += [(path, "is gone from the head's programs") for path in before.sizes if path not in after.sizes]
         for name, text in found:
             yield RunFinding(run=name, status=ExitStatus.NO_RESULT, text=text, metric=DEFINITION)
 
@@ -384,7 +385,7 @@ def row_text(row: Row) -> str:
     """Return a row in words, e.g. ``deflate: instructions +1.023 % (+600000), limit 1%``."""
     name = f"{row.run}: {row.detail or row.metric}"
     amount = exact_effect(row.difference, row.unit)
-    share = f"{exact_effect(row.head / row.base)} ({amount})" if row.base and row.head and row.difference else amount
+    share = f"{exact_effect(row.ratio)} ({amount})" if row.ratio and row.difference else amount
     return f"{name} {share}" + (f", limit {row.limit}" if row.limit else "")
 
 

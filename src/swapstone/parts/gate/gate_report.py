@@ -59,7 +59,7 @@ def _rows(rows: Sequence[Row]) -> Table:
 
 
 def _cells(row: Row) -> tuple[str, ...]:
-    share = exact_effect(row.head / row.base) if row.base and row.head else ""
+    share = exact_effect(row.ratio) if row.ratio else ""
     amount = exact_effect(row.difference, row.unit)
     values = (quantity(each, row.unit, significant=4) for each in (row.base, row.head))
     floor = quantity(3 * row.floor, row.unit) if row.floor else "0"

@@ -22,7 +22,7 @@ class Row(FrozenStruct, frozen=True, kw_only=True):
         detail: which system call; else empty.
         unit: of the numbers.
         base, head: medians of the replicates.
-        difference: median of the differences within the replicates.
+        difference: median of the differences within the replicates; of `instructions`, of the parts that differ.
         floor: differences of up to three of it are not stated.
         limit: as in the file; empty for a row that can't fail.
         state: ``worse`` than the limit allows; ``accepted`` though it is; ``more`` or ``fewer`` within it; ``same`` within three floors.
@@ -38,6 +38,11 @@ class Row(FrozenStruct, frozen=True, kw_only=True):
     floor: float
     limit: str = ""
     state: State
+
+    @property
+    def ratio(self) -> float:
+        """Return by which factor the difference changes the base; 0 if a side is 0."""
+        return 1 + self.difference / self.base if self.base and self.head else 0.0
 
 
 class RunFinding(FrozenStruct, frozen=True, kw_only=True):

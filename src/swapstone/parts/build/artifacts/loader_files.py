@@ -6,6 +6,7 @@ It reads the segments, as a loader does. A file without section headers is read 
 
 from __future__ import annotations
 
+import functools
 import itertools
 import posixpath
 import struct
@@ -56,6 +57,7 @@ class DynamicEntries(FrozenStruct, frozen=True, kw_only=True):
         return (*self.needed, posixpath.basename(self.loader)) if self.loader else self.needed
 
 
+@functools.lru_cache(maxsize=16)  # experiments of one process ask for a C library, a loader and a program many times
 def read_entries(content: bytes) -> DynamicEntries | None:
     """Read the entries of a file.
 

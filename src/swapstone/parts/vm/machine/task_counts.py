@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import re
 from collections.abc import Collection, Mapping
@@ -125,6 +126,7 @@ def mark_of(agent: Path) -> int:
     return address
 
 
+@functools.lru_cache(maxsize=4)
 def points_of(architecture: str, printed: bytes, mark: int) -> bytes:
     """Return what the plugin watches.
 
