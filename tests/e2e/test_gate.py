@@ -228,12 +228,12 @@ def runs_of_base(found: dict[str, Any]) -> list[str]:
 def test_a_forged_run_of_the_base(small: SmallRepository, tmp_path: Path) -> None:
     """Who can write to the store gives the base's runs 2 % more instructions, with the right digest: a worse head would pass."""
     need_emulator("x86_64")
-    small.edit("work.c", "i < turns", "i < turns + 1")
+    small.edit("main.c", '"r"', '"rb"')
     store = ContentStore(str(tmp_path / "store"))
     shared = ("--store", str(tmp_path / "store"))
     names = runs_of_base(gate(small, "--trust", *shared, expect=0))
     assert len(names) == 2
-    small.edit("work.c", "turns + 1", "turns + turns / 100")
+    small.edit("work.c", "i < turns", "i < turns + turns / 100")
     for name in names:
         run = get_run(store, name)
         assert run is not None
