@@ -14,12 +14,15 @@ from tests.programs import needs
 PROGRAM = r"""
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 static volatile unsigned long sum;
 void work(long turns) { for (long i = 0; i < turns; i++) sum += i; }
 int main(int count, char **words) {
     work(count * atol(words[1]));
-    for (int i = 0; i < 40000; i++)
-        printf("line %d\n", i);
+    static char line[4800];
+    memset(line, 'x', sizeof line - 1);
+    for (int i = 0; i < 100; i++)
+        puts(line);
     return 0;
 }
 """
