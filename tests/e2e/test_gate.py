@@ -134,23 +134,20 @@ def test_a_planted_regression(small: SmallRepository) -> None:
     small.edit("swapstone.toml", 'data = "bench"', f'data = "bench"\naccept = [{both}]')
     found = gate(small, expect=0)
     assert "accepted: small: instructions" in found["answer"] and found["answer"].count("one more check") == 2
-    small.git("branch", "-q", "-f", "main")
-    small.edit("work.c", "turns / 100", "turns / 50")
-    assert gate(small, expect=3)["accepted"] == [], "an acceptance is for one change"
 
 
 LONG = pytest.mark.exhaustive
-"""A change passes below where it is accepted; test_measured_runs.py has the least number of instructions."""
+"""A change passes above where it is accepted; test_measured_runs.py has the least number of instructions and the lost work."""
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("old", "new", "status", "text"),
     [
-        ("work(turns) != 0", "work(turns) != 0 + *(volatile int *)0", 3, "the head crashes"),
+        pytest.param("work(turns) != 0", "work(turns) != 0 + *(volatile int *)0", 3, "the head crashes", marks=LONG),
         pytest.param("work(turns) != 0", "work(turns) != 1", 0, "passes", marks=LONG),
         ("work(turns) != 0", "work(turns) == 0", 3, "prints another answer"),
-        ("work(turns) != 0", "work(turns / 3) != 0", 4, "did it do the same work?"),
+        pytest.param("work(turns) != 0", "work(turns / 3) != 0", 4, "did it do the same work?", marks=LONG),
         pytest.param("work(turns) != 0", "work(turns / 900) != 0", 4, "a run needs 100,000", marks=LONG),
     ],
 )
@@ -180,16 +177,6 @@ def test_rows_that_vanish_or_are_redefined(small: SmallRepository) -> None:
 
 
 @pytest.mark.slow
-def test_a_run_with_another_name(small: SmallRepository) -> None:
-    """The old name is gone, and what is measured under the new one is no pass of it."""
-    need_emulator("x86_64")
-    small.edit("swapstone.toml", "[run.small]", "[run.tiny]")
-    found = gate(small, "--trust", expect=4)
-    assert "small is gone from the head's file" in found["answer"]
-    assert [name for name, _ in found["records"]] == ["tiny"]
-
-
-@pytest.mark.slow
 def test_sizes_alone_are_no_pass(small: SmallRepository) -> None:
     """All runs are new, and the base can't run any: only the sizes of both sides are compared."""
     need_emulator("x86_64")
@@ -206,17 +193,18 @@ def test_sizes_alone_are_no_pass(small: SmallRepository) -> None:
 
 
 @pytest.mark.slow
-def test_another_compiler_option_is_no_edit_of_the_function(small: SmallRepository) -> None:
+def test_another_compiler_option_is_no_edit_of_the_function(small: SmallRepository, exhaustive: bool) -> None:
     need_emulator("x86_64")
     small.edit("Makefile", "-O1", "-O0")
     found = gate(small, "--trust", "--annotations", str(small.folder.parent / "annotations"), expect=3)
     causes = {each["function"]: each for each in found["causes"]}
     assert (causes["work"]["source"], causes["work"]["edited"]) == ("work.c", False) and causes["work"]["line"] > 1
     assert len((small.folder.parent / "annotations").read_text().splitlines()) == 1, "no function is edited"
-    (_, record), *_ = found["records"]
-    state = str(small.folder.parent / "state")  # now with the call paths that the gate left out
-    swapstone(small.folder, "profile", record, "--instructions", XDG_STATE_HOME=state)
-    assert list(Path(record).rglob("instructions-*"))
+    if exhaustive:  # now with the call paths that the gate left out
+        (_, record), *_ = found["records"]
+        state = str(small.folder.parent / "state")
+        swapstone(small.folder, "profile", record, "--instructions", XDG_STATE_HOME=state)
+        assert list(Path(record).rglob("instructions-*"))
 
 
 def runs_of_base(found: dict[str, Any]) -> list[str]:
@@ -227,13 +215,14 @@ def runs_of_base(found: dict[str, Any]) -> list[str]:
 
 @pytest.mark.slow
 def test_a_forged_run_of_the_base(small: SmallRepository, tmp_path: Path) -> None:
-    """Who can write to the store gives the base's runs 1 % more instructions, with the right digest: the head would pass."""
+    """Who can write to the store gives the base's runs 2 % more instructions, with the right digest: a worse head would pass."""
     need_emulator("x86_64")
-    small.edit("work.c", "i < turns", "i < turns + turns / 100")
+    small.edit("main.c", '"r"', '"rb"')
     store = ContentStore(str(tmp_path / "store"))
     shared = ("--store", str(tmp_path / "store"))
-    names = runs_of_base(gate(small, "--trust", *shared, expect=3))
+    names = runs_of_base(gate(small, "--trust", *shared, expect=0))
     assert len(names) == 2
+    small.edit("work.c", "i < turns", "i < turns + turns / 100")
     for name in names:
         run = get_run(store, name)
         assert run is not None
@@ -245,7 +234,6 @@ def test_a_forged_run_of_the_base(small: SmallRepository, tmp_path: Path) -> Non
     (entry,) = {each["entry"] for each in found["findings"]}
     assert entry in names and any(f"rm -f {cache_dir()}/runs/{entry}" in note for note in found["notes"])
     assert not [row for row in found["rows"] if row["run"] == "small"], "no row of a forged run is judged"
-    assert "instructions" in gate(small, *shared, "--no-cache", expect=3)["answer"]
     for name in names:
         store.remove(RUNS, name)
         (cache_dir() / "runs" / name).unlink()
@@ -253,6 +241,7 @@ def test_a_forged_run_of_the_base(small: SmallRepository, tmp_path: Path) -> Non
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive  # above a gate finds the runs of the head in a store, and none of the base
 def test_two_gates_in_one_store(small: SmallRepository, tmp_path: Path) -> None:
     """Both at once are right. A later one finds a base of which a job that was cancelled left one run."""
     need_emulator("x86_64")
