@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import gc
 import hashlib
+import importlib
 import os
 import re
 import shutil
@@ -62,6 +64,23 @@ def digests_folder() -> Path:
     folder = reuse.cache_folder() / "uncompared-snapshots" / digest
     folder.mkdir(parents=True, exist_ok=True)
     return folder
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection(session: pytest.Session) -> None:
+    """Import the modules of a whole run before they are collected, each worker from another one on.
+
+    The first import of a module in a new checkout rewrites its assertions, which takes most of a collection. Other workers find that done.
+    """
+    config = session.config
+    if not (worker := getattr(config, "workerinput", None)) or config.args_source is not config.ArgsSource.TESTPATHS:
+        return
+    top = Path(__file__).parents[1]
+    modules = [path for path in sorted(top.glob("tests/**/test_*.py")) if not pytest_ignore_collect(path, config)]
+    start = len(modules) * int(worker["workerid"].removeprefix("gw")) // worker["workercount"]
+    for path in modules[start:] + modules[:start]:
+        with contextlib.suppress(Exception, pytest.skip.Exception):  # the collection reports it
+            importlib.import_module(".".join(path.relative_to(top).with_suffix("").parts))
 
 
 ALL_SLOW = re.compile(r"^pytestmark = (?:\[\s*)?pytest\.mark\.slow\b", re.MULTILINE)
