@@ -35,9 +35,9 @@ def vm(shared: Shared) -> VmFixture:
 
 
 @contextlib.contextmanager
-def hog() -> Iterator[None]:
-    """Keep two processors busy."""
-    spinning = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2)]
+def hog(processors: int = 2) -> Iterator[None]:
+    """Keep processors busy."""
+    spinning = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(processors)]
     try:
         yield
     finally:
@@ -50,7 +50,7 @@ def hog() -> Iterator[None]:
 def test_equal_inputs_give_equal_bytes(vm: VmFixture, name: str, arguments: tuple[str, ...], exhaustive: bool) -> None:
     first = vm.run(name, *arguments, no_cache=True)
     if name == "works" or exhaustive:
-        with hog():
+        with hog(2 if exhaustive else 1):
             assert vm.run(name, *arguments, no_cache=True) == first
     if exhaustive:  # else test_vm_host.py and test_vm_images.py compare a snapshot with a boot
         assert vm.run(name, *arguments, no_cache=True, snapshots=False) == first
@@ -64,10 +64,10 @@ def test_replicates_differ_and_each_is_reproducible(vm: VmFixture) -> None:
         answer = vm.run("works", "100000", trial=trial, no_cache=True, **options)  # type: ignore[arg-type] # names of options
         return dict(answer.facts)["wall_ns"]
 
-    times = [wall_ns(f"{block}-0") for block in range(3)]
+    times = [wall_ns(f"{block}-0") for block in range(2)]
     assert len(set(times)) > 1
-    assert [wall_ns(f"{block}-1") for block in range(3)] == times
-    assert wall_ns("7-0", replicate=2) == times[2]
+    assert [wall_ns(f"{block}-1") for block in range(2)] == times
+    assert wall_ns("7-0", replicate=1) == times[1]
 
 
 def test_a_layout_changes_memory_and_processes_and_is_reproducible(
@@ -162,7 +162,7 @@ def test_all_that_a_program_may_print_arrives(vm: VmFixture, exhaustive: bool) -
     own_us, facts = int(dict(restored.machine)["after own-cpu-us"]), dict(restored.facts)
     assert own_us > facts["trial_cpu_us"] + 100_000  # writing the answer is no load of others
     assert not exhaustive or emits(vm, 16, no_cache=True, snapshots=False) == restored
-    assert emits(vm, 17).outcome is ProcessOutcome.OVERFLOW
+    assert not exhaustive or emits(vm, 17).outcome is ProcessOutcome.OVERFLOW  # as that of `prints` below
     with pytest.raises(TargetError, match="what it printed does not fit into the 64 MiB of its channel, where a byte"):
         emits(vm, 16, "and to standard error")
 

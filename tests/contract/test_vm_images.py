@@ -127,7 +127,7 @@ def test_a_busy_main_loop_of_the_emulator_does_not_change_answers(shared: Shared
 
 
 @pytest.mark.slow
-@ONE_IN_SHORT  # test_vm.py has the longest answers, on x86_64
+@pytest.mark.exhaustive  # test_vm.py has the longest answers
 def test_a_long_answer_arrives_whole(parts: VmImage, shared: Shared) -> None:
     """Each zero takes three bytes of the channel, of which a machine maps a small part at a time."""
     prints = (BUSYBOX, "dd", "if=/dev/zero", "bs=65536", "count=256")
@@ -145,7 +145,8 @@ def test_a_kernel_panic_is_named(parts: VmImage, shared: Shared) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("architecture", [pytest.param("x86_64", marks=pytest.mark.exhaustive), "arm64"])
+@pytest.mark.exhaustive  # test_vm.py has a console that is limited, and tests/unit/targets one without a line
+@pytest.mark.parametrize("architecture", ["x86_64", "arm64"])
 def test_a_run_without_a_console_succeeds_and_loses_only_messages(
     architecture: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

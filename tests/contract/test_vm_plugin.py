@@ -30,6 +30,7 @@ from tests.contract.vm_images import need_emulator
 from tests.e2e import known_program
 from tests.programs import require
 from tests.shared import Shared
+from tests.uncompared_snapshots import leave_out_cold_starts
 
 LOOPS = 300
 COMMAND = f"/usr/bin/cyclictest -q -m -p 95 -i 200 -l {LOOPS} -h 1000 --json=/tmp/c.json >/dev/null && cat /tmp/c.json"
@@ -41,8 +42,12 @@ ASKED = TrialRequest(
     timeout_ms=60_000,
 )
 MACHINES = {"x86_64": "x86_64", "arm64": "aarch64", "armhf": "arm", "riscv64": "riscv64"}
-LONG = {"x86_64", "armhf", "riscv64"}
-"""tests/e2e/test_explain_wakeup.py explains the worst wake-up on x86_64."""
+
+
+@pytest.fixture(autouse=True)
+def _without_cold_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other modules compare saved machines; here runs with the plugin are compared with runs without it."""
+    leave_out_cold_starts(monkeypatch.setattr)
 
 
 def _target(name: str) -> VmTarget:
@@ -51,6 +56,10 @@ def _target(name: str) -> VmTarget:
     )
     machine = EmulatedMachine(architecture=MACHINES[name])
     return VmTarget({"generic": VmImage(built.kernel, built.initrd, machine, banner=built.image.banner)})
+
+
+LONG = {"x86_64", "armhf", "riscv64"}
+"""tests/e2e/test_explain_wakeup.py explains the worst wake-up on x86_64."""
 
 
 @pytest.mark.slow
@@ -102,7 +111,10 @@ BESIDE = "while :; do /bin/sh -c :; done"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["x86_64", "arm64"])
+@pytest.mark.parametrize(
+    "name",
+    ["x86_64", pytest.param("arm64", marks=pytest.mark.exhaustive)],  # tests/e2e/test_exact_counts.py has both
+)
 def test_counts_are_the_same_beside_other_programs_and_do_not_change_the_run(name: str, tmp_path: Path) -> None:
     need_emulator(MACHINES[name])
     require(known_program.COMPILERS[name])

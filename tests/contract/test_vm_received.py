@@ -49,7 +49,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("cache")
 
 
-@pytest.mark.parametrize("architecture", COMPILERS)
+@pytest.mark.parametrize("architecture", ["x86_64", pytest.param("arm64", marks=pytest.mark.exhaustive)])
 def test_a_restored_machine_that_receives_a_program_equals_a_cold_start(
     architecture: str, shared: Shared, tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -81,7 +81,9 @@ busybox stat -c '%a %n' /home/check /home/p/1
 CHECKED = TrialRequest(id="1-0", arguments=("/home/check",), cwd="/", timeout_ms=60_000, output_bytes=1 << 20)
 
 
-@pytest.mark.parametrize(("count", "large_bytes"), [(10, 1 << 20), (700, 9 << 20)])
+@pytest.mark.parametrize(
+    ("count", "large_bytes"), [(10, 1 << 20), pytest.param(700, 9 << 20, marks=pytest.mark.exhaustive)]
+)
 def test_each_pool_delivers_every_byte_and_leaves_the_saved_machine_as_it_was(
     count: int, large_bytes: int, tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -190,8 +190,8 @@ def test_a_board_s_record_is_compared_with_that_of_a_virtual_machine(tmp_path: P
     """One is measured on the wall clock, the other counted: `agree` compares their sizes and signs."""
     need_emulator()
     ssh = FakeSsh(tmp_path / "board")
-    swapstone(tmp_path, *EXPERIMENT, "--target", "ssh:board", "--blocks", "8", "--out", "measured", PATH=ssh.path)
-    swapstone(tmp_path, *EXPERIMENT, "--target", "vm", "--blocks", "8", "--out", "counted")
+    swapstone(tmp_path, *EXPERIMENT, "--target", "ssh:board", "--blocks", "4", "--out", "measured", PATH=ssh.path)
+    swapstone(tmp_path, *EXPERIMENT, "--target", "vm", "--blocks", "2", "--out", "counted")
     table = json.loads(swapstone(tmp_path, "agree", "measured", "counted", "--json").stdout)
     rows = table["tables"][0]["table"]["rows"]
     assert any(row["workload"] == "b_malloc_tiny1" for row in rows)

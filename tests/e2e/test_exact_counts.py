@@ -167,18 +167,3 @@ def _compiled(folder: Path, name: str, source: str, *flags: str) -> Path:
 
 def _without(calls: dict[str, int]) -> dict[str, int]:
     return {name: number for name, number in calls.items() if name not in _DIFFERENT}
-
-
-@pytest.mark.slow
-def test_a_kernel_at_a_random_address_has_no_counts_and_the_reason(tmp_path: Path) -> None:
-    need_emulator()
-    require("gcc")
-    known_program.build(tmp_path, "known", "x86_64", CALLS)
-    levels = "kernel=generic,generic+drop:nokaslr"
-    swapstone(tmp_path, "compare", levels, "--blocks", "1", "--out", "r", "--", "./known")
-    for run in _runs(tmp_path / "r"):
-        counted = run["variant"] == "kernel=generic"
-        assert ("instructions" in run, {"user", "system"} <= run.keys()) == (counted, not counted)
-    shown = " ".join(swapstone(tmp_path, "show", "r", "--all").stdout.split())
-    assert "system calls are not counted of generic+drop:nokaslr: its kernel is booted without nokaslr." in shown
-    assert "What was executed" not in shown

@@ -17,9 +17,13 @@ from tests.unit.recipes.fake_record import make_record
 
 pytestmark = pytest.mark.slow  # each test starts the program of a copied tree
 WHOLE = Path(swapstone.__file__).parents[1]
-PARTS = [part.name for part in shipped_parts()]
 OF_RECORD = {"build", "published"}
 """The parts with which `make_record` makes its record: a factor and a suite."""
+SHORT = {*OF_RECORD, "vm"}
+"""The others, which no or few parts use, take an exhaustive run; tests/style/test_parts.py checks what each imports."""
+PARTS = [
+    pytest.param(part.name, marks=[] if part.name in SHORT else pytest.mark.exhaustive) for part in shipped_parts()
+]
 
 COMMANDS = """
 import contextlib, io, json, sys

@@ -22,6 +22,7 @@ from swapstone.parts.vm.artifacts.kernel_modules import build_module
 from swapstone.parts.vm.machine.emulator import EmulatedMachine
 from swapstone.parts.vm.machine.qemu import VmImage
 from swapstone.parts.vm.machine.vm_target import VmTarget
+from tests.uncompared_snapshots import leave_out_cold_starts
 
 LOOPS = 1500
 GAP_US = 420
@@ -86,8 +87,9 @@ def _sections(answer: AgentAnswer, when: str) -> int:
     ids=["x86_64", "x86_64-generic", "arm64"],
 )
 def test_cyclictest_measures_a_planted_section_of_2_ms(
-    architecture: str, machine: str, kernels: tuple[str, ...]
+    architecture: str, machine: str, kernels: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    leave_out_cold_starts(monkeypatch.setattr)
     with _target(architecture, machine, kernels) as target:
         for kernel in kernels:
             idle = target.run(ASKED, _setting(kernel, "idle"))

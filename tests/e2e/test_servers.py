@@ -55,6 +55,7 @@ def test_the_study_has_the_published_factors_and_all_server_workloads() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive  # tests/unit/report/test_printed_ratios.py prints such a record of both factors beside its page
 def test_the_study_prints_published_and_measured_ratios(tmp_path: Path) -> None:
     (tmp_path / "fake.toml").write_text(SPEC)
     asked = ("--only-part", "one-thread", "--blocks", "2", "--target", f"fake:{tmp_path / 'fake.toml'}")

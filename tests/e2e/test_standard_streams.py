@@ -118,7 +118,12 @@ def test_every_command_is_here() -> None:
     assert {*PRINTING, *REFUSED} == set(COMMANDS)
 
 
-@pytest.mark.parametrize("name", PRINTING)
+EXAMINED = pytest.param("doctor", marks=pytest.mark.exhaustive)
+"""It examines the machine for some seconds, and prints as the others do."""
+SOON = [name for name in PRINTING if name != "doctor"]
+
+
+@pytest.mark.parametrize("name", [*SOON, EXAMINED])
 def test_standard_output_that_cant_be_written(records: Path, name: str) -> None:
     for how, why in (("full", "can't be written (No space left on device)"), ("closed", "is closed"), ("pipe", "")):
         if how == "full" or name in IN_EACH_WAY:
@@ -128,7 +133,7 @@ def test_standard_output_that_cant_be_written(records: Path, name: str) -> None:
             assert (ended.status, found) == ((2, [why]) if why else (0, []))
 
 
-@pytest.mark.parametrize("name", [*PRINTING, *REFUSED])
+@pytest.mark.parametrize("name", [*SOON, EXAMINED, *REFUSED])
 def test_standard_error_that_cant_be_written(records: Path, name: str) -> None:
     arguments = {**PRINTING, **REFUSED}[name]
     for how in ("full", "closed", "pipe") if name in IN_EACH_WAY else ("full",):

@@ -15,7 +15,7 @@ from tests.e2e.cli import TOP
 from tests.faults.injection import CHANGING, FAILURES, KINDS, Fault, Operation
 from tests.faults.scenarios import SCENARIOS, missing_programs
 
-QUICK = dict.fromkeys(("experiment", "study", "report"), 8)
+QUICK = dict.fromkeys(("experiment", "report"), 8)
 """Points of each kind of work in `./test`; the others need a compiler, apt-get or the agent, or begin with an experiment too."""
 
 SLOW = {name: 120 if name == "experiment" else 40 for name in SCENARIOS}

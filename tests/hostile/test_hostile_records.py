@@ -53,8 +53,8 @@ def _counted(groups: Mapping[str, Sequence[Kind | Input]]) -> dict[str, str]:
 def test_each_kind_ends_with_a_message_and_is_named(
     groups: list[str], records: Path, tmp_path: Path, exhaustive: bool
 ) -> None:
-    """Each 24th kind with `verify` and one of the main commands; with --exhaustive each kind with all of them."""
-    every, always, in_turn = (1, ("verify", *MAIN), ()) if exhaustive else (24, ("verify",), MAIN)
+    """Each 48th kind with `verify` and one of the main commands; with --exhaustive each kind with all of them."""
+    every, always, in_turn = (1, ("verify", *MAIN), ()) if exhaustive else (48, ("verify",), MAIN)
     found = _table(groups, always, records, tmp_path, every=every, in_turn=in_turn)
     assert not _faulty(found)
     for kind in (kind for group in groups for kind in GROUPS[group][::every]):

@@ -538,6 +538,7 @@ def test_the_outputs_of_the_program(adversary: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive  # the benchmark runs them, and names one that fails
 def test_every_command_of_a_case_runs(adversary: Path, tmp_path: Path) -> None:
     for number, case in enumerate(CASES):
         if "484" in case.name or case.refused or case.arguments or case.beside:

@@ -109,9 +109,9 @@ def test_the_order_of_topics_changes_no_answer(
     answering = [topic for topic in topics.all_topics() if topic.answer is not None]
     expected = record_report.whole_answer(context, analysis)
     assert expected.sentence == record_report.answer_of(context, analysis)
-    turned = [(*answering[at:], *answering[:at]) for at in range(len(answering))]
+    turned = ((*answering[at:], *answering[:at]) for at in range(len(answering)))
     every = (order for number, order in enumerate(itertools.permutations(answering)) if number % 7 == 0)
-    for order in every if exhaustive else (*turned, *(each[::-1] for each in turned)):
+    for order in every if exhaustive else turned:
         monkeypatch.setattr(topics, "all_topics", lambda order=order: order)
         assert record_report.whole_answer(context, analysis) == expected
 

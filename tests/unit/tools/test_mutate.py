@@ -184,6 +184,7 @@ def test_a_test_that_also_fails_without_the_change_is_no_verdict(project: Path) 
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive  # the first test goes on from a file of results
 def test_sigint_ends_the_run_with_what_it_has(project: Path) -> None:
     process = start(project, "--sample", "30", "--jobs", "1")
     assert process.stderr
