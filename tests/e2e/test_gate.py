@@ -196,17 +196,6 @@ def test_rows_that_vanish_or_are_redefined(small: SmallRepository) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.exhaustive  # above a run is gone; tests/unit/gate/test_change.py has one with another name
-def test_a_run_with_another_name(small: SmallRepository) -> None:
-    """The old name is gone, and what is measured under the new one is no pass of it."""
-    need_emulator("x86_64")
-    small.edit("swapstone.toml", "[run.small]", "[run.tiny]")
-    found = gate(small, "--trust", expect=4)
-    assert "small is gone from the head's file" in found["answer"]
-    assert [name for name, _ in found["records"]] == ["tiny"]
-
-
-@pytest.mark.slow
 def test_sizes_alone_are_no_pass(small: SmallRepository) -> None:
     """All runs are new, and the base can't run any: only the sizes of both sides are compared."""
     need_emulator("x86_64")

@@ -24,7 +24,7 @@ def test_each_kind_of_a_run(small: SmallRepository) -> None:
     def kinds() -> dict[str, str]:
         return Change(small.folder, "main").kinds()
 
-    small.edit("swapstone.toml", '"0.2%"', '"50%"')
+    small.edit("swapstone.toml", "[run.small]", '[run.small]\nfail = { instructions = "50%" }')
     assert kinds() == {"small": "same"}, "a limit is no part of a run's definition"
     small.commit(**{"bench/small": "290000\n"})
     assert kinds() == {"small": "redefined"}
