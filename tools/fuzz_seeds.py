@@ -233,7 +233,7 @@ STORED_TRIAL = (
     b'{"swapstone":"0.1.0","emulator":"0f","emulator_version":"QEMU emulator version 7.2","machine":{"cpu":"Nehalem"},'
     b'"kernel":%s,"initrd":%s,"order":%s,"received":%s}' % ((_DIGEST,) * 4)
 )
-STORED_RUN = b'\n{"end":"finished","output":"c3dhcHN0b25l","console":"ok"}'
+STORED_RUN = b'\n{"end":"finished","reason":"","output":"c3dhcHN0b25l","console":"ok","counts":[]}'
 
 PACKAGES = b"""\
 Package: one

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from swapstone.core.model import Direction, LoadGenerator, Sample, WireError
-from swapstone.core.workloads.server_metrics import check_whole, server_metrics, server_samples
+from swapstone.core.workloads.server_metrics import READY, check_whole, server_metrics, server_samples
 
 GENERATOR = LoadGenerator(command=("x", "{port}"), reader=r"regex:(?P<requests>\d+)/(?P<seconds>\d+) (?P<p99_us>\d+)")
 FACTS = {
@@ -31,7 +31,10 @@ FACTS = {
 def values(
     facts: dict[str, int], output: bytes = b"1000/2 90", generator: LoadGenerator = GENERATOR
 ) -> dict[str, float]:
-    return {sample.metric: sample.values[0] for sample in server_samples(generator, facts, output)}
+    return {
+        sample.metric: sample.values[0]
+        for sample in server_samples(generator, (*server_metrics(generator), READY), facts, output)
+    }
 
 
 def test_each_metric_has_its_value() -> None:
@@ -55,7 +58,8 @@ def test_each_metric_has_its_value() -> None:
 
 
 def test_samples_are_those_of_the_metrics_in_their_order() -> None:
-    assert list(values(FACTS)) == [metric.name for metric in server_metrics(GENERATOR)]
+    assert list(values(FACTS)) == [metric.name for metric in (*server_metrics(GENERATOR), READY)]
+    assert READY not in server_metrics(GENERATOR), "records of before have no such row"
 
 
 def test_each_metric_has_its_direction() -> None:

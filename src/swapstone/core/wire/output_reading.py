@@ -481,6 +481,6 @@ class _Server(OutputReader):
         return server_trouble(answer) or super().failure(answer)
 
     def read(self, answer: AgentAnswer) -> Measured:
-        samples = server_samples(self._generator, dict(answer.facts), answer.driver_stdout)
+        samples = server_samples(self._generator, self.workload.metrics, dict(answer.facts), answer.driver_stdout)
         check_whole(samples)
         return Measured((*samples, *self._inner.printed(answer.driver_stdout, answer.driver_stderr)))

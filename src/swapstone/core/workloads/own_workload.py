@@ -14,6 +14,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from swapstone.core.factors import is_root_factor
 from swapstone.core.model import (
     OWN_SUITE,
     REFERENCE_SUITE,
@@ -22,6 +23,7 @@ from swapstone.core.model import (
     Experiment,
     LoadGenerator,
     MachineNeeds,
+    Metric,
     OwnProgram,
     Sample,
     UserError,
@@ -34,7 +36,7 @@ from swapstone.core.model.executed_counts import COUNT_METRICS
 from swapstone.core.workloads.load_generators import check_reader
 from swapstone.core.workloads.metrics import EXIT_STATUS, PROCESS_METRICS, process_samples
 from swapstone.core.workloads.printed_numbers import printed_samples
-from swapstone.core.workloads.server_metrics import server_metrics
+from swapstone.core.workloads.server_metrics import READY, server_metrics
 
 Parameters: TypeAlias = tuple[tuple[str, str], ...]
 """Pairs (name, value)."""
@@ -64,7 +66,8 @@ def own_workload(experiment: Experiment, name: str = "") -> Workload:
         raise UserError(f"The own program {own.name} has no workload {name}.")
     parameters, generator = combinations[name]
     if generator is not None:
-        return _server(own, name, parameters, generator)
+        rooted = any(is_root_factor(choice.factor) for choice in experiment.applied_factors)
+        return _server(own, name, parameters, generator, (READY,) if rooted else ())
     leading = "wall" if own.waits else "cpu"
     counts = COUNT_METRICS if experiment.virtual else ()
     if taken := {number.metric.name for number in own.numbers} & {metric.name for metric in counts}:
@@ -113,7 +116,9 @@ def _described(own: OwnProgram, parameters: Parameters) -> str:
     return shlex.join(filled_text(word, dict(parameters)) for word in own.command)
 
 
-def _server(own: OwnProgram, name: str, parameters: Parameters, generator: LoadGenerator) -> Workload:
+def _server(
+    own: OwnProgram, name: str, parameters: Parameters, generator: LoadGenerator, more: tuple[Metric, ...]
+) -> Workload:
     check_reader(generator.reader)
     words = tuple(filled_text(word, dict(parameters)) for word in generator.command)
     generator = msgspec.structs.replace(generator, command=words)
@@ -123,7 +128,7 @@ def _server(own: OwnProgram, name: str, parameters: Parameters, generator: LoadG
         arguments=own.arguments,
         description=f"the user's own server: {_described(own, parameters)}, under the load of {shlex.join(words)}",
         parameters=(*parameters, ("connections", str(generator.connections))),
-        metrics=(*server_metrics(generator), *(number.metric for number in own.numbers)),
+        metrics=(*server_metrics(generator), *more, *(number.metric for number in own.numbers)),
         cpus=own.cpus,
         threads=2 if own.cpus is Cpus.ONE else UNKNOWN_THREADS,  # with the load generator
         waits=True,

@@ -40,6 +40,15 @@ PER_CPU_SECOND = Metric(
     meaning="requests answered in a second of the server's own processor time",
 )
 
+READY = Metric(
+    name="ready",
+    unit="ns",
+    quantity=Quantity.TIME,
+    better=Direction.LOWER,
+    meaning="from the server's start until it accepted a connection, which is tried every 2 ms",
+)
+"""Of servers in root file systems."""
+
 UNSEEN_SHARE = 0.05
 """Context switches of threads that ended are not counted. The metrics are left out if more than this share could be missing."""
 
@@ -66,17 +75,7 @@ _FROM_FACTS: tuple[tuple[Metric, tuple[str, ...], float], ...] = (
         ("server_nvcsw",),
         1.0,
     ),
-    (
-        Metric(
-            name="ready",
-            unit="ns",
-            quantity=Quantity.TIME,
-            better=Direction.LOWER,
-            meaning="from the server's start until it accepted a connection, which is tried every 2 ms",
-        ),
-        ("ready_ns",),
-        1.0,
-    ),
+    (READY, ("ready_ns",), 1.0),
     (
         _of_requests(
             "nivcsw",
@@ -115,20 +114,23 @@ def latency_metric(name: str) -> Metric:
 
 
 def server_metrics(generator: LoadGenerator) -> tuple[Metric, ...]:
-    """Return the metrics of a server."""
+    """Return the metrics of each server."""
     latencies = tuple(map(latency_metric, percentiles_of(generator.reader)))
-    rest = (metric for metric, _, _ in _FROM_FACTS if metric is not CPU)
+    rest = (metric for metric, _, _ in _FROM_FACTS if metric not in {CPU, READY})
     # At a constant rate, requests per second follow from the schedule.
     leads = REQUESTS if is_closed(generator.reader) else CPU
     first = (msgspec.structs.replace(metric, leads=metric is leads) for metric in (REQUESTS, CPU))
     return (*first, *latencies, *rest)
 
 
-def server_samples(generator: LoadGenerator, facts: Mapping[str, int], output: bytes) -> tuple[Sample, ...]:
+def server_samples(
+    generator: LoadGenerator, metrics: Sequence[Metric], facts: Mapping[str, int], output: bytes
+) -> tuple[Sample, ...]:
     """Return the samples of a server's run, one value each.
 
     Args:
         generator: what sent the requests; its `reader` decodes `output`.
+        metrics: of the server's workload; their order is that of the samples.
         facts: the agent's facts by name. A metric is left out if its facts are missing.
         output: standard output of the load generator.
 
@@ -148,8 +150,7 @@ def server_samples(generator: LoadGenerator, facts: Mapping[str, int], output: b
             values[metric.name] = scale * sum(facts[name] for name in names) / count
     if requests and facts.get("server_cpu_ns"):
         values[PER_CPU_SECOND.name] = requests / (facts["server_cpu_ns"] / 1e9)
-    order = [metric.name for metric in server_metrics(generator)]
-    return tuple(Sample(metric=name, values=(values[name],)) for name in order if name in values)
+    return tuple(Sample(metric=each.name, values=(values[each.name],)) for each in metrics if each.name in values)
 
 
 def _count(report: LoadReport, facts: Mapping[str, int]) -> float:

@@ -57,7 +57,10 @@ class DynamicEntries(FrozenStruct, frozen=True, kw_only=True):
         return (*self.needed, posixpath.basename(self.loader)) if self.loader else self.needed
 
 
-@functools.lru_cache(maxsize=16)  # experiments of one process ask for a C library, a loader and a program many times
+_MOST_KEPT_BYTES = 4 << 20
+"""Larger files are decoded each time: what is kept would take much memory, and its comparison much of the time that it saves."""
+
+
 def read_entries(content: bytes) -> DynamicEntries | None:
     """Read the entries of a file.
 
@@ -70,6 +73,10 @@ def read_entries(content: bytes) -> DynamicEntries | None:
     Raises:
         DamagedElfError: its headers are damaged. No text is longer than 4096 bytes and no list longer than `MOST_ENTRIES`.
     """
+    return (_kept if len(content) <= _MOST_KEPT_BYTES else _read)(content)
+
+
+def _read(content: bytes) -> DynamicEntries | None:
     if not content.startswith(b"\x7fELF"):
         return None
     with open_elf(content) as elf:
@@ -99,6 +106,9 @@ def read_entries(content: bytes) -> DynamicEntries | None:
             relr=any(tag == _RELR for tag, _ in pairs),
         )
     return None
+
+
+_kept = functools.lru_cache(maxsize=16)(_read)  # of a C library, a loader and a program, which are read many times
 
 
 def _pairs(elf: ELFFile, table: bytes) -> Iterator[tuple[int, int]]:
