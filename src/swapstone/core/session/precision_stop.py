@@ -79,7 +79,7 @@ def check_budget(experiment: Experiment) -> tuple[Experiment, str]:
         an empty string: the budget is extended, or ends before there are intervals, or the first check of every row's precision.
 
     Raises:
-        UserError: the budget does not hold one pair of runs, and no number of them is asked for.
+        UserError: the budget does not hold one pair of runs, and no number of blocks is given.
     """
     if not experiment.timed or experiment.own is not None or experiment.virtual:
         return experiment, ""
@@ -119,7 +119,7 @@ def check_budget(experiment: Experiment) -> tuple[Experiment, str]:
 def fitted(
     experiment: Experiment, runs: Sequence[Run], block: int, used_ns: int, block_ns: int
 ) -> tuple[Experiment, str]:
-    """Compare a budget with what the pairs take that an interval needs or that are asked for, as measured in the first two blocks.
+    """Compare a budget with what the pairs take that an interval needs or that are requested, as measured in the first two blocks.
 
     The first block is a warm-up that contains setup. Until the second one is made, a budget is extended only if the measured times of
     its runs exceed it by the factor `COLD`.

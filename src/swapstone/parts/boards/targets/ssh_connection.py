@@ -202,7 +202,7 @@ class SshConnection:
             raise UserError(f"A session of {self._machine.name} did not end.") from error
         finally:
             end_agents([process], 0.0)
-        if _ONE_SESSION in errors:
+        if status != 0 and _ONE_SESSION in errors:
             raise UnavailableError(
                 f"The ssh server of {self._machine.name} refuses a second session of a connection.",
                 "Set MaxSessions 10, its default, in the server's sshd_config, and restart the server.",

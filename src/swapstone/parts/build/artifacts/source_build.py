@@ -220,8 +220,10 @@ def _rust_unwinder(source: Path, target: str) -> str:
     """Return the unwinder that rustc brings for musl, without the C library beside it; empty if the target is not installed."""
     command = ["rustc", "--print", "sysroot"]
     with contextlib.suppress(OSError, subprocess.SubprocessError):
-        printed = subprocess.run(command, cwd=source, capture_output=True, text=True, check=True, timeout=60).stdout
-        found = Path(printed.strip()) / "lib" / "rustlib" / target / "lib" / "self-contained" / "libunwind.a"
+        printed = subprocess.run(
+            command, cwd=source, env=build_environment(), capture_output=True, text=True, check=True, timeout=60
+        )
+        found = Path(printed.stdout.strip()) / "lib" / "rustlib" / target / "lib" / "self-contained" / "libunwind.a"
         return str(found) if found.is_file() else ""
     return ""
 
