@@ -54,7 +54,7 @@ def test_a_shell_command_is_refused_with_its_line(tmp_path: Path) -> None:
     text, status = conform([str(script)], "lwip", "text", skip_code=True)
     assert (status, text.partition("\n")[0]) == (
         0,
-        "lwIP passes 1 of 1 script. Code of 1 script was left out, such as assertions.",
+        "lwIP passes 1 of 1 script. Shell commands of 1 script were left out.",
     )
     assert not touched.exists()
 

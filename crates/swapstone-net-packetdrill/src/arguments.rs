@@ -26,6 +26,8 @@ pub struct Transfer {
     pub size: usize,
     /// `MSG_DONTWAIT` is set.
     pub dont_wait: bool,
+    /// The other flags, of which not all stacks have each.
+    pub flags: i32,
 }
 
 impl Transfer {
@@ -44,9 +46,11 @@ impl Transfer {
         let Some(size) = size else {
             return unsupported(format!("{} needs a number of bytes", call.name));
         };
+        let flags = flags.map_or(Ok(0), supported)?;
         Ok(Self {
             size: usize::try_from(size.clamp(0, MOST_BYTES)).expect("it was clamped"),
-            dont_wait: flags.map_or(Ok(false), dont_wait)?,
+            dont_wait: flags & libc::MSG_DONTWAIT != 0,
+            flags: flags & !(libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL),
         })
     }
 }
@@ -81,12 +85,24 @@ fn message(header: Option<&Value>) -> Result<Option<i64>, Unsupported> {
     }
 }
 
-/// Whether the flags of a call have `MSG_DONTWAIT`.
-fn dont_wait(flags: &Value) -> Result<bool, Unsupported> {
-    let supported = i64::from(libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL);
-    match number(flags) {
-        Some(flags) if flags & !supported == 0 => Ok(flags & i64::from(libc::MSG_DONTWAIT) != 0),
-        _ => unsupported("the supported flags are MSG_DONTWAIT and MSG_NOSIGNAL"),
+/// Returns the flags of a call.
+fn supported(flags: &Value) -> Result<i32, Unsupported> {
+    let all = [
+        libc::MSG_DONTWAIT,
+        libc::MSG_NOSIGNAL,
+        libc::MSG_PEEK,
+        libc::MSG_EOR,
+        libc::MSG_MORE,
+        libc::MSG_FASTOPEN,
+        libc::MSG_ZEROCOPY,
+    ];
+    let all = all.into_iter().fold(0, |all, flag| all | flag);
+    let flags = number(flags).and_then(|flags| i32::try_from(flags).ok());
+    match flags {
+        Some(flags) if flags & !all == 0 => Ok(flags),
+        _ => unsupported(
+            "the supported flags are MSG_DONTWAIT, MSG_NOSIGNAL, MSG_PEEK, MSG_EOR, MSG_MORE, MSG_FASTOPEN and MSG_ZEROCOPY",
+        ),
     }
 }
 

@@ -7,6 +7,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use crate::arguments::{Transfer, field, setting};
 use crate::constants::{UNACKNOWLEDGED, UNREAD, number};
 use crate::epoll::{Epolls, Ready};
+use crate::errno;
 use crate::script::{Call, Value, Version};
 use crate::system::{
     AGAIN, Count, Direction, Edges, Errno, Handle, POLLERR, POLLHUP, System, UNSUPPORTED,
@@ -87,6 +88,8 @@ pub struct Running {
     written: usize,
     /// When `poll` ends, in microseconds.
     end: Option<u64>,
+    /// It has sent a SYN with `MSG_FASTOPEN`.
+    opened: bool,
 }
 
 /// The descriptors of a script.
@@ -158,6 +161,7 @@ impl Calls {
             call: call.clone(),
             written: 0,
             end,
+            opened: false,
         }
     }
 
@@ -387,10 +391,12 @@ impl Calls {
         let Transfer {
             size: most,
             dont_wait,
+            flags,
         } = Transfer::of(call)?;
         let socket = &self.open[&fd];
-        let bytes = match system.receive(socket.handle, most) {
+        let bytes = match system.receive(socket.handle, most, flags) {
             Ok(bytes) => bytes,
+            Err(UNSUPPORTED) => return unsupported("the sockets of this stack lack a flag"),
             Err(error) if dont_wait => return Ok(Attempt::Done(Err(error))),
             Err(error) => return Ok(self.blocked(fd, error)),
         };
@@ -400,7 +406,9 @@ impl Calls {
             return Ok(Attempt::Wrong(text));
         }
         let size = u32::try_from(bytes.len()).expect("at most MOST_BYTES");
-        self.open.get_mut(&fd).expect("it is open").read += size;
+        if flags & libc::MSG_PEEK == 0 {
+            self.open.get_mut(&fd).expect("it is open").read += size;
+        }
         Ok(Attempt::Done(Ok(size.into())))
     }
 
@@ -411,20 +419,50 @@ impl Calls {
         system: &mut dyn System,
     ) -> Result<Attempt, Unsupported> {
         let call = &running.call;
-        let Transfer { size, dont_wait } = Transfer::of(call)?;
+        let Transfer {
+            size,
+            dont_wait,
+            flags,
+        } = Transfer::of(call)?;
+        let opens = flags & libc::MSG_FASTOPEN != 0;
         let to = match call.name.as_str() {
             "sendto" if call.arguments.len() > 4 => {
                 Some(self.address(call.arguments.get(4), false))
             }
+            "sendmsg" if opens => Some(self.address(None, false)),
             _ => None,
         };
+        let peer = self.address(None, false);
         let socket = self.open.get_mut(&fd).expect("it is open");
         let nonblocking = socket.nonblocking || dont_wait;
         let udp = socket.udp;
         let from = if udp { 0 } else { socket.written };
         let bytes = wire::stream(from, size - running.written);
-        let done = system.send(socket.handle, &bytes, to);
+        // A blocking call waits for the connection before it sends the rest.
+        if running.opened {
+            match system.connect(socket.handle, to.unwrap_or(peer)) {
+                Err("EINPROGRESS" | "EALREADY") => return Ok(Attempt::Blocked),
+                Ok(()) | Err("EISCONN") => {}
+                Err(error) => return Ok(Attempt::Done(Err(error))),
+            }
+        }
+        let (to, flags) = match running.opened {
+            true => (None, flags & !libc::MSG_FASTOPEN),
+            false => (to, flags),
+        };
+        let done = system.send(socket.handle, &bytes, to, flags);
+        if opens && !running.opened && matches!(done, Ok(_) | Err("EINPROGRESS")) {
+            running.opened = true;
+            self.effect = Some(Effect::Connects(to.unwrap_or(peer).port()));
+            if !nonblocking {
+                let sent = done.unwrap_or(0);
+                running.written += sent;
+                socket.written += u32::try_from(sent).expect("at most MOST_BYTES");
+                return Ok(Attempt::Blocked);
+            }
+        }
         match done {
+            Err(UNSUPPORTED) => unsupported("the sockets of this stack lack a flag"),
             Ok(sent) => {
                 running.written += sent;
                 socket.written += u32::try_from(sent).expect("at most MOST_BYTES");
@@ -469,6 +507,7 @@ impl Calls {
             Some(Value::List(values)) if values.len() == 1 => match &values[0] {
                 Value::Name(name) => name.clone(),
                 Value::Number(0) => "0".into(),
+                Value::Number(number) => i32::try_from(*number).map_or("", errno::name).into(),
                 _ => return unsupported("SO_ERROR is [0] or the name of an error"),
             },
             _ => return unsupported("SO_ERROR needs the expected value in brackets"),

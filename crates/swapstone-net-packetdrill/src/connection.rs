@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use swapstone_net_testkit::wire::{self as packets, ACK, PSH, SYN};
 
-use crate::script::{Tcp, TcpOption};
+use crate::script::{Tcp, TcpOption, Version};
 use crate::wire;
 
 /// The connection, or the listening or connecting socket.
@@ -19,16 +19,17 @@ pub struct Connection {
     pub udp: bool,
     /// It listens: the next segment that arrives opens a connection.
     pub listening: bool,
-    /// The sequence number of the script's SYN, in each direction.
-    remote_start: u32,
+    /// The sequence number of the script's SYN, in each direction. As in packetdrill, the numbers of a
+    /// segment with SYN are absolute, and those of all others relative to these.
+    remote_start: Option<u32>,
     local_start: u32,
-    /// The stack's sequence numbers minus the script's.
-    offset: Option<u32>,
+    /// The sequence number of the stack's SYN.
+    start: Option<u32>,
     /// The stack's timestamps by those of the script.
     timestamps: HashMap<u32, u32>,
     /// The end of what the stack has sent, in the script's numbers.
     sent_to: Option<u32>,
-    /// The MSS option of the peer's SYN.
+    /// The MSS option of the peer's SYN, or what a smaller MTU of the path permits.
     largest: Option<u16>,
 }
 
@@ -39,9 +40,9 @@ impl Connection {
             remote,
             udp: false,
             listening: false,
-            remote_start: 0,
+            remote_start: None,
             local_start: 0,
-            offset: None,
+            start: None,
             timestamps: HashMap::new(),
             sent_to: None,
             largest: None,
@@ -57,11 +58,8 @@ impl Connection {
     }
 
     /// A connection that the peer opens.
-    pub fn passive(local: u16, remote: u16, start: u32) -> Self {
-        Self {
-            remote_start: start,
-            ..Self::new(local, remote)
-        }
+    pub fn passive(local: u16, remote: u16) -> Self {
+        Self::new(local, remote)
     }
 
     /// A connection that the stack opens.
@@ -83,11 +81,11 @@ impl Connection {
     ///
     /// It echoes a timestamp that the stack has not sent.
     pub fn live(&mut self, tcp: &Tcp) -> Result<packets::Tcp, String> {
-        let offset = self.offset.unwrap_or(0);
         let syn = tcp.flags & SYN != 0;
-        if syn && self.offset.is_some() && self.remote_start == 0 {
-            self.remote_start = tcp.seq;
+        if syn {
+            self.remote_start.get_or_insert(tcp.seq);
         }
+        let remote_start = self.remote_start.unwrap_or(0);
         let mut options = Vec::new();
         for option in tcp.options.iter().flatten() {
             if let (true, TcpOption::Mss(mss)) = (syn, option) {
@@ -95,7 +93,8 @@ impl Connection {
             }
             options.push(match option {
                 TcpOption::Sack(blocks) => {
-                    let live = |edge: &u32| edge.wrapping_add(offset);
+                    let start = self.start.unwrap_or(0);
+                    let live = |edge: &u32| edge.wrapping_add(start);
                     let blocks = blocks.iter().map(|(left, right)| (live(left), live(right)));
                     TcpOption::Sack(blocks.collect())
                 }
@@ -108,13 +107,20 @@ impl Connection {
                 other => other.clone(),
             });
         }
-        let first = tcp.seq.wrapping_sub(self.remote_start);
+        let (remote, local) = if syn {
+            (0, self.local_start)
+        } else {
+            (remote_start, 0)
+        };
+        let seq = tcp.seq.wrapping_add(remote);
+        let first = seq.wrapping_sub(remote_start);
         let first = first.wrapping_add(u32::from(syn));
-        let ack = tcp.ack.map_or(0, |ack| ack.wrapping_add(offset));
+        let start = self.start.unwrap_or(0).wrapping_sub(local);
+        let ack = tcp.ack.map_or(0, |ack| ack.wrapping_add(start));
         Ok(packets::Tcp {
             source: self.remote,
             destination: self.local,
-            seq: tcp.seq,
+            seq,
             ack,
             flags: tcp.flags,
             window: tcp.window.unwrap_or(0),
@@ -135,21 +141,34 @@ impl Connection {
         if (tcp.source, tcp.destination) != (self.local, self.remote) || self.listening {
             return None;
         }
-        if tcp.has(SYN) && self.offset.is_none() {
+        if tcp.has(SYN) && self.start.is_none() {
             self.local_start = like.map_or(0, |like| like.seq);
-            self.offset = Some(tcp.seq.wrapping_sub(self.local_start));
+            self.start = Some(tcp.seq);
         }
-        let Some(options) = wire::decode_options(&tcp.options) else {
+        let (remote, local) = if tcp.has(SYN) {
+            (0, self.local_start)
+        } else {
+            (self.remote_start.unwrap_or(0), 0)
+        };
+        let start = self.start.unwrap_or(0).wrapping_sub(local);
+        let Some(mut options) = wire::decode_options(&tcp.options) else {
             return Some(Err("the TCP options of the segment are malformed".into()));
         };
+        for option in &mut options {
+            if let TcpOption::Sack(blocks) = option {
+                for edge in blocks.iter_mut().flat_map(|(left, right)| [left, right]) {
+                    *edge = edge.wrapping_sub(remote);
+                }
+            }
+        }
         let Ok(length) = u16::try_from(tcp.payload.len()) else {
             return Some(Err("the segment is longer than 65535 bytes".into()));
         };
         Some(Ok(Tcp {
             flags: tcp.flags,
-            seq: tcp.seq.wrapping_sub(self.offset.unwrap_or(0)),
+            seq: tcp.seq.wrapping_sub(start),
             length,
-            ack: tcp.has(ACK).then_some(tcp.ack),
+            ack: tcp.has(ACK).then_some(tcp.ack.wrapping_sub(remote)),
             window: Some(tcp.window),
             urgent: None,
             options: Some(options),
@@ -165,10 +184,17 @@ impl Connection {
         if self.udp {
             bytes.extend([0, 8, 0, 0]);
         } else {
-            let live = seq.wrapping_add(self.offset.unwrap_or(0));
+            let live = seq.wrapping_add(self.start.unwrap_or(0));
             bytes.extend(live.to_be_bytes());
         }
         bytes
+    }
+
+    /// Takes an MTU of the path that an ICMP error has.
+    pub fn limit(&mut self, mtu: u32, version: Version) {
+        let headers = if version == Version::V4 { 40 } else { 60 };
+        let most = u16::try_from(mtu.saturating_sub(headers)).unwrap_or(u16::MAX);
+        self.largest = self.largest.map(|mss| mss.min(most));
     }
 
     /// Whether a script expects several segments as one: it is longer than the peer's MSS. packetdrill
@@ -180,8 +206,7 @@ impl Connection {
     /// Whether a segment has other bytes than the program wrote.
     pub fn has_other_bytes(&self, seen: &Tcp, frame: &[u8]) -> bool {
         let bytes = &frame[frame.len().saturating_sub(seen.length.into())..];
-        let first = seen.seq.wrapping_sub(self.local_start);
-        let first = first.wrapping_add(u32::from(seen.flags & SYN != 0));
+        let first = if seen.flags & SYN != 0 { 1 } else { seen.seq };
         seen.length > 0 && bytes != wire::stream(first, seen.length.into())
     }
 

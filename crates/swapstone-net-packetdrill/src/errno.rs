@@ -9,6 +9,7 @@ const NAMES: &[(i32, Errno)] = &[
     (libc::EADDRNOTAVAIL, "EADDRNOTAVAIL"),
     (libc::EAFNOSUPPORT, "EAFNOSUPPORT"),
     (libc::EAGAIN, "EAGAIN"),
+    (libc::EAGAIN, "EWOULDBLOCK"),
     (libc::EALREADY, "EALREADY"),
     (libc::EBADF, "EBADF"),
     (libc::ECONNABORTED, "ECONNABORTED"),
@@ -31,6 +32,7 @@ const NAMES: &[(i32, Errno)] = &[
     (libc::EOPNOTSUPP, "EOPNOTSUPP"),
     (libc::EPERM, "EPERM"),
     (libc::EPIPE, "EPIPE"),
+    (libc::EFAULT, "EFAULT"),
     (libc::EPROTO, "EPROTO"),
     (libc::ETIMEDOUT, "ETIMEDOUT"),
 ];
@@ -41,7 +43,13 @@ pub fn name(number: i32) -> Errno {
     found.map_or("an errno without a name here", |(_, name)| name)
 }
 
+/// Returns the number of a name that a script can expect.
+pub fn number(name: &str) -> Option<i32> {
+    let found = NAMES.iter().find(|(_, each)| *each == name);
+    found.map(|(number, _)| *number)
+}
+
 /// Returns whether a script can expect this error.
 pub fn is_known(name: &str) -> bool {
-    NAMES.iter().any(|(_, each)| *each == name)
+    number(name).is_some()
 }

@@ -5,7 +5,7 @@
 //! A process can have one lwIP, and a stack may panic or hang.
 
 use std::io::Read;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
@@ -142,9 +142,15 @@ fn one(arguments: &Arguments) -> Value {
     };
     let unavailable = |reason: String| json!({"outcome": "unavailable", "reason": reason});
     let stack = arguments.stacks[0].as_str();
+    let mut skipped = script.skipped;
     let done = if stack == KERNEL {
-        match KernelSystem::new(script.mtu) {
-            Ok(mut system) => run::run(&script, &mut system, arguments.least),
+        let folder = arguments.scripts[0].parent().unwrap_or(Path::new("."));
+        match KernelSystem::new(&script, folder) {
+            Ok(mut system) => {
+                let done = run::run(&script, &mut system, arguments.least);
+                skipped = script.unevaluated + system.left_out;
+                done
+            }
             Err(error) => return unavailable(error.to_string()),
         }
     } else {
@@ -158,7 +164,8 @@ fn one(arguments: &Arguments) -> Value {
         Ok(()) => json!({"outcome": "passed"}),
         Err(failure) => outcome(&failure),
     };
-    found["skipped"] = script.skipped.into();
+    found["skipped"] = skipped.into();
+    found["unevaluated"] = script.unevaluated.into();
     found
 }
 

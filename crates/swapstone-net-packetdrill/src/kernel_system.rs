@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::error::Error;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
@@ -16,14 +17,20 @@ use rustix::net::{
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 use swapstone_net::device::{Device, Outgoing};
 use swapstone_net_tap::{Settings, Tap, ip};
-use swapstone_net_testkit::addresses::{PEER_MAC, SUBJECT_MAC, SUBJECT_V4, SUBJECT_V6};
+use swapstone_net_testkit::addresses::{PEER_MAC, PEER_V4, SUBJECT_MAC, SUBJECT_V4, SUBJECT_V6};
 
 use crate::errno;
+use crate::script::Script;
+use crate::settings::{self, Commands, Sysctl};
 use crate::system::{AGAIN, Called, Count, Direction, Edges, Errno, Handle, Setting, System};
+use crate::translation::translate;
 
 const TAP: &str = "tap0";
-/// The subnets of the link.
-const SUBNET_V4: &str = "10.0.0.0/24";
+/// The addresses of the stack and its peer on the link.
+const LINK: [Ipv4Addr; 2] = [SUBJECT_V4, PEER_V4];
+/// Those of a script without `--local_ip` and `--remote_ip`, as in packetdrill.
+const DIALECT: [Ipv4Addr; 2] = [Ipv4Addr::new(192, 168, 0, 1), Ipv4Addr::new(192, 0, 2, 1)];
+/// The subnet of the link.
 const SUBNET_V6: &str = "fd00::/64";
 /// The congestion control, whatever the host's default is: the kernel's own default.
 const CONTROL: &str = "cubic";
@@ -42,6 +49,12 @@ pub struct KernelSystem {
     sockets: Vec<Option<OwnedFd>>,
     /// The edges of the sockets that have been looked for.
     watches: BTreeMap<Handle, Watch>,
+    /// The addresses of the stack and its peer, in place of those of the link.
+    addresses: [Ipv4Addr; 2],
+    /// The folder of the script.
+    folder: PathBuf,
+    /// How many lines of shell commands are not in force.
+    pub left_out: usize,
 }
 
 /// Three edge-triggered epoll descriptors of a socket: for input, for output, and for neither. The
@@ -93,7 +106,8 @@ impl KernelSystem {
     /// # Errors
     ///
     /// Root, `/dev/net/tun` or `ip` is missing.
-    pub fn new(mtu: Option<u16>) -> Result<Self, Box<dyn Error>> {
+    pub fn new(script: &Script, folder: &Path) -> Result<Self, Box<dyn Error>> {
+        let mtu = script.mtu;
         // SAFETY: without CLONE_FILES, no descriptor changes its owner.
         unsafe { unshare_unsafe(UnshareFlags::NEWNET) }
             .map_err(|error| format!("no network namespace can be made: {error}"))?;
@@ -106,13 +120,22 @@ impl KernelSystem {
             ..Settings::new(TAP)
         })?;
         let mtu = mtu.unwrap_or(1500).to_string();
-        let (own_v4, own_v6) = (SUBJECT_V4.to_string(), SUBJECT_V6.to_string());
+        let [local, remote] = script.addresses;
+        let addresses = [local.unwrap_or(DIALECT[0]), remote.unwrap_or(DIALECT[1])];
+        let (own_v4, own_v6) = (addresses[0].to_string(), SUBJECT_V6.to_string());
         ip(&["link", "set", "lo", "up"])?;
         // IPv6 needs an MTU of 1280.
         let address = SUBJECT_MAC.map(|byte| format!("{byte:02x}")).join(":");
         ip(&["link", "set", TAP, "address", &address, "mtu", &mtu, "up"])?;
-        ip(&["address", "add", &format!("{own_v4}/24"), "dev", TAP])?;
-        congestion_control(&["route", "replace", SUBNET_V4, "src", &own_v4])?;
+        ip(&["address", "add", &format!("{own_v4}/32"), "dev", TAP])?;
+        let peer = addresses[1].to_string();
+        congestion_control(&["route", "replace", &peer, "src", &own_v4])?;
+        let hardware = PEER_MAC.map(|byte| format!("{byte:02x}")).join(":");
+        ip(&["neigh", "replace", &peer, "lladdr", &hardware, "dev", TAP])?;
+        if let Some(shift) = script.window_scale() {
+            let most = 1u64 << (15 + shift.min(15));
+            std::fs::write("/proc/sys/net/ipv4/tcp_rmem", format!("4096 131072 {most}"))?;
+        }
         if mtu.parse::<u32>()? >= 1280 {
             ip(&[
                 "-6",
@@ -130,7 +153,13 @@ impl KernelSystem {
             start: Instant::now(),
             sockets: Vec::new(),
             watches: BTreeMap::new(),
+            addresses,
+            folder: folder.into(),
+            left_out: 0,
         };
+        for command in &script.commands {
+            system.configure(command);
+        }
         system.settle(READY)?;
         Ok(system)
     }
@@ -148,6 +177,14 @@ impl KernelSystem {
         while self.tap.receive().is_some() {}
         self.start = Instant::now();
         Ok(())
+    }
+
+    /// Returns the script's address in place of that of the link.
+    fn live(&self, peer: SocketAddr) -> SocketAddr {
+        match peer.ip() {
+            IpAddr::V4(PEER_V4) => SocketAddr::new(self.addresses[1].into(), peer.port()),
+            _ => peer,
+        }
     }
 
     fn descriptor(&self, at: Handle) -> Called<&OwnedFd> {
@@ -190,8 +227,10 @@ impl System for KernelSystem {
     }
 
     fn inject(&mut self, frame: &[u8]) -> Result<(), String> {
+        let mut live = frame.to_vec();
+        translate(&mut live, LINK, self.addresses);
         let sent = self.tap.transmit(Outgoing {
-            parts: &[frame],
+            parts: &[&live],
             partial: None,
             segmentation: None,
         });
@@ -199,12 +238,23 @@ impl System for KernelSystem {
     }
 
     fn take(&mut self) -> Option<(u64, Vec<u8>)> {
-        let frame = self.tap.receive()?;
-        Some((self.now(), frame.bytes.to_vec()))
+        let mut bytes = self.tap.receive()?.bytes.to_vec();
+        translate(&mut bytes, self.addresses, LINK);
+        Some((self.now(), bytes))
     }
 
     fn exact(&self) -> bool {
         false
+    }
+
+    fn configure(&mut self, command: &str) {
+        let Commands { sysctls, left_out } = settings::commands(command, &self.folder);
+        // A newer or an older kernel has others.
+        let unknown = |one: &&Sysctl| {
+            let file = format!("/proc/sys/net/ipv4/{}", one.name);
+            std::fs::write(file, &one.value).is_err()
+        };
+        self.left_out += left_out + sysctls.iter().filter(unknown).count();
     }
 
     fn socket(&mut self, ipv6: bool, udp: bool) -> Called<Handle> {
@@ -239,23 +289,30 @@ impl System for KernelSystem {
     }
 
     fn connect(&mut self, at: Handle, peer: SocketAddr) -> Called<()> {
-        rustix::net::connect(self.descriptor(at)?, &peer).map_err(named)
+        rustix::net::connect(self.descriptor(at)?, &self.live(peer)).map_err(named)
     }
 
-    fn send(&mut self, at: Handle, bytes: &[u8], to: Option<SocketAddr>) -> Called<usize> {
+    fn send(
+        &mut self,
+        at: Handle,
+        bytes: &[u8],
+        to: Option<SocketAddr>,
+        flags: i32,
+    ) -> Called<usize> {
         let descriptor = self.descriptor(at)?;
-        let flags = SendFlags::NOSIGNAL;
+        let flags = SendFlags::from_bits_retain(flags.cast_unsigned()) | SendFlags::NOSIGNAL;
         match to {
-            Some(to) => rustix::net::sendto(descriptor, bytes, flags, &to),
+            Some(to) => rustix::net::sendto(descriptor, bytes, flags, &self.live(to)),
             None => rustix::net::send(descriptor, bytes, flags),
         }
         .map_err(named)
     }
 
-    fn receive(&mut self, at: Handle, most: usize) -> Called<Vec<u8>> {
+    fn receive(&mut self, at: Handle, most: usize, flags: i32) -> Called<Vec<u8>> {
         let mut bytes = vec![0; most];
-        let (size, _) = rustix::net::recv(self.descriptor(at)?, &mut bytes[..], RecvFlags::empty())
-            .map_err(named)?;
+        let flags = RecvFlags::from_bits_retain(flags.cast_unsigned());
+        let (size, _) =
+            rustix::net::recv(self.descriptor(at)?, &mut bytes[..], flags).map_err(named)?;
         bytes.truncate(size);
         Ok(bytes)
     }

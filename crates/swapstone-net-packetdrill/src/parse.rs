@@ -23,7 +23,16 @@ const MOST_EVENTS: usize = 10_000;
 /// How deep values may be nested.
 const DEEPEST: usize = 8;
 /// The options of a script's file.
-const OPTIONS: &[&str] = &["tolerance_usecs", "ip_version", "mtu", "define"];
+const OPTIONS: &[&str] = &[
+    "tolerance_usecs",
+    "ip_version",
+    "mtu",
+    "define",
+    "local_ip",
+    "remote_ip",
+    "strict_segments",
+    "tcp_ts_tick_usecs",
+];
 const SHELL: &str =
     "a shell command is not run: scripts are untrusted input; --skip-code runs the rest";
 const PYTHON: &str =
@@ -56,8 +65,11 @@ pub fn script(text: &str, code: Code) -> Parsed<Script> {
     }
     loop {
         // Without a time: what prepares the machine before the script, and cleans up after it.
-        if skip_code(&mut scan, code)? {
-            script.skipped += 1;
+        if let Some(command) = skip_code(&mut scan, &mut script, code)? {
+            // The last ones put back what the first ones have set.
+            if script.events.is_empty() {
+                script.commands.extend(command);
+            }
             continue;
         }
         if scan.peek()?.is_none() {
@@ -66,8 +78,7 @@ pub fn script(text: &str, code: Code) -> Parsed<Script> {
         if script.events.len() == MOST_EVENTS {
             return scan.error(format!("a script has at most {MOST_EVENTS} events"));
         }
-        let event = event(&mut scan, &script, code, &defines)?;
-        script.skipped += usize::from(event.action == Action::Skipped);
+        let event = event(&mut scan, &mut script, code, &defines)?;
         script.events.push(event);
     }
     if script.events.is_empty() {
@@ -83,6 +94,10 @@ fn option(scan: &mut Scanner<'_>, script: &mut Script, defines: &mut Defines) ->
             "the option --{name} is not supported: there are --{}",
             OPTIONS.join(", --")
         ));
+    }
+    if name == "strict_segments" {
+        script.strict = true;
+        return Ok(());
     }
     scan.expect("=")?;
     match name {
@@ -113,34 +128,59 @@ fn option(scan: &mut Scanner<'_>, script: &mut Script, defines: &mut Defines) ->
                 _ => return scan.error("--ip_version is ipv4 or ipv6 with this runner"),
             };
         }
-        _ => unreachable!("it was checked"),
+        // The stack's timestamps are not compared.
+        "tcp_ts_tick_usecs" => {
+            scan.number("the tick of timestamps", 10_000_000)?;
+        }
+        _ => {
+            let word = scan.word(|each| !each.is_whitespace())?;
+            let Ok(address) = word.parse() else {
+                return scan.error(format!("--{name} is an IPv4 address with this runner"));
+            };
+            script.addresses[usize::from(name == "remote_ip")] = Some(address);
+        }
     }
     Ok(())
 }
 
-/// Skips a shell command or Python code that is next; returns whether there was one.
+/// Skips code that is next. Returns the text of a shell command, and `Some(None)` for Python code.
 ///
 /// # Errors
 ///
 /// Code is refused, or has no end.
-fn skip_code(scan: &mut Scanner<'_>, code: Code) -> Parsed<bool> {
-    let (refused, end) = match scan.peek()? {
-        Some('`') => (SHELL, "`"),
-        Some('%') => (PYTHON, "}%"),
-        _ => return Ok(false),
+fn skip_code(
+    scan: &mut Scanner<'_>,
+    script: &mut Script,
+    code: Code,
+) -> Parsed<Option<Option<String>>> {
+    let (refused, shell) = match scan.peek()? {
+        Some('`') => (SHELL, true),
+        Some('%') => (PYTHON, false),
+        _ => return Ok(None),
     };
     if code == Code::Refused {
         return scan.error(refused);
     }
-    scan.expect(if end == "`" { "`" } else { "%{" })?;
-    scan.skip_past(end)?;
-    Ok(true)
+    script.skipped += 1;
+    if shell {
+        scan.expect("`")?;
+        return Ok(Some(Some(scan.take_past("`")?.into())));
+    }
+    scan.expect("%{")?;
+    scan.take_past("}%")?;
+    script.unevaluated += 1;
+    Ok(Some(None))
 }
 
-fn event(scan: &mut Scanner<'_>, script: &Script, code: Code, defines: &Defines) -> Parsed<Event> {
-    let (version, before) = (script.version, script.events.last());
+fn event(
+    scan: &mut Scanner<'_>,
+    script: &mut Script,
+    code: Code,
+    defines: &Defines,
+) -> Parsed<Event> {
+    let version = script.version;
     let start = scan.place();
-    let (when, until) = time(scan, before)?;
+    let (when, until) = time(scan, script.events.last())?;
     let next = scan.peek()?;
     let (_, column) = scan.place();
     let action = match next {
@@ -152,8 +192,10 @@ fn event(scan: &mut Scanner<'_>, script: &Script, code: Code, defines: &Defines)
             scan.expect(">")?;
             Action::Expect(parse_packet::packet(scan, version, false)?)
         }
-        _ if skip_code(scan, code)? => Action::Skipped,
-        _ => Action::Call(call(scan, defines)?),
+        _ => match skip_code(scan, script, code)? {
+            Some(command) => Action::Code(command),
+            None => Action::Call(call(scan, defines)?),
+        },
     };
     if until.is_some() && !matches!(action, Action::Call(_)) {
         let text = "START...END is for system calls; a packet has START~END";

@@ -199,6 +199,12 @@ fn option(scan: &mut Scanner<'_>) -> Parsed<TcpOption> {
             scan.expect("ecr")?;
             TcpOption::Timestamp(value, scan.whole("a timestamp")?)
         }
+        "FO" => TcpOption::Other(34, hexadecimal(scan, 38)?),
+        "FOEXP" => {
+            let magic = vec![0xf9, 0x89];
+            TcpOption::Other(254, [magic, hexadecimal(scan, 36)?].concat())
+        }
+        "md5" => TcpOption::Other(19, hexadecimal(scan, 16)?),
         _ => {
             let found = if word.is_empty() {
                 scan.found()
@@ -206,10 +212,23 @@ fn option(scan: &mut Scanner<'_>) -> Parsed<TcpOption> {
                 format!("{word:?}")
             };
             return scan.error(format!(
-                "expected mss, wscale, sackOK, sack, TS, nop or eol, found {found}"
+                "expected mss, wscale, sackOK, sack, TS, FO, FOEXP, md5, nop or eol, found {found}"
             ));
         }
     })
+}
+
+/// Takes at most `most` bytes in hexadecimal digits; they may be missing.
+fn hexadecimal(scan: &mut Scanner<'_>, most: usize) -> Parsed<Vec<u8>> {
+    let digits = scan.word(|each| each.is_ascii_hexdigit())?;
+    if digits.len() % 2 != 0 || digits.len() > 2 * most {
+        return scan.error(format!(
+            "expected at most {most} bytes as hexadecimal digits"
+        ));
+    }
+    let pairs = (0..digits.len()).step_by(2);
+    let byte = |at: usize| u8::from_str_radix(&digits[at..at + 2], 16).expect("two digits");
+    Ok(pairs.map(byte).collect())
 }
 
 fn icmp(scan: &mut Scanner<'_>, version: Version) -> Parsed<Icmp> {

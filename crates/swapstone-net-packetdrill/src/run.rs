@@ -11,7 +11,7 @@ use crate::calls::{Attempt, Calls, Effect, PORT, Running};
 use crate::connection::Connection;
 use crate::script::{Action, Body, Call, Event, Icmp, Packet, Script, Tcp, Value, Version, When};
 use crate::system::{Errno, System};
-use crate::{text, wire};
+use crate::{errno, text, wire};
 
 /// The default of `--tolerance_usecs`.
 pub const TOLERANCE: u64 = 4_000;
@@ -62,6 +62,7 @@ struct Runner<'a> {
     calls: Calls,
     inbox: VecDeque<(u64, Vec<u8>)>,
     connection: Option<Connection>,
+    strict: bool,
     next_port: u16,
     /// The time of the event before.
     base: u64,
@@ -82,6 +83,7 @@ pub fn run(script: &Script, system: &mut dyn System, least: u64) -> Result<(), F
         calls: Calls::new(script.version),
         inbox: VecDeque::new(),
         connection: None,
+        strict: script.strict,
         next_port: FIRST_PORT,
         base: 0,
         pending: None,
@@ -171,7 +173,12 @@ impl Runner<'_> {
                 let until = event.until.map(|until| until + offset);
                 self.call((event.line, event.column), call, until)
             }
-            Action::Skipped => Ok(()),
+            Action::Code(command) => {
+                if let Some(text) = command {
+                    self.system.configure(text);
+                }
+                Ok(())
+            }
             Action::Expect(_) => unreachable!("it was handled above"),
         }
     }
@@ -222,7 +229,7 @@ impl Runner<'_> {
             Body::Tcp(tcp) => {
                 if self.connection.as_ref().is_none_or(|open| open.listening) {
                     let local = self.connection.as_ref().map_or(PORT, |open| open.local);
-                    self.connection = Some(Connection::passive(local, self.next_port, tcp.seq));
+                    self.connection = Some(Connection::passive(local, self.next_port));
                     self.next_port += 1;
                 }
                 let connection = self.connection.as_mut().expect("it was set");
@@ -262,12 +269,15 @@ impl Runner<'_> {
         if echo {
             return Ok(wire::icmp_quoting(self.version, icmp, 0, &[], 0));
         }
-        let Some(connection) = &self.connection else {
+        let Some(connection) = &mut self.connection else {
             return Err(failure(
                 line,
                 "an ICMP error needs a socket that sent something",
             ));
         };
+        if let Some(mtu) = icmp.mtu {
+            connection.limit(mtu, self.version);
+        }
         let (seq, length) = icmp.quoted.unwrap_or((0, 0));
         let quoted = connection.quote(seq);
         let header = if connection.udp { 8 } else { 20 };
@@ -398,7 +408,8 @@ impl Runner<'_> {
             return false;
         };
         let open = self.connection.as_ref();
-        open.is_some_and(|open| open.is_split(expected))
+        !self.strict
+            && open.is_some_and(|open| open.is_split(expected))
             && seen.length > 0
             && seen.seq == expected.seq
             && seen.length < expected.length
@@ -524,7 +535,10 @@ fn matches_result(call: &Call, result: Result<i64, Errno>) -> bool {
     match (result, &call.result) {
         (_, Value::Ellipsis) => true,
         (Ok(seen), expected) => crate::constants::number(expected) == Some(seen),
-        (Err(error), Value::Number(-1)) => call.errno.as_deref().is_none_or(|name| name == error),
+        (Err(error), Value::Number(-1)) => {
+            let expected = call.errno.as_deref();
+            expected.is_none_or(|name| errno::number(name) == errno::number(error))
+        }
         (Err(_), _) => false,
     }
 }

@@ -157,12 +157,13 @@ impl<'a> Scanner<'a> {
         self.error("a string without its end \"")
     }
 
-    /// Skips everything up to this text, and the text.
-    pub fn skip_past(&mut self, end: &str) -> Parsed<()> {
-        match self.rest().find(end) {
+    /// Takes everything up to this text, and skips the text.
+    pub fn take_past(&mut self, end: &str) -> Parsed<&'a str> {
+        let rest = self.rest();
+        match rest.find(end) {
             Some(at) => {
                 self.advance(at + end.len());
-                Ok(())
+                Ok(&rest[..at])
             }
             None => self.error(format!("code without its end {end}")),
         }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A parsed script: options, and events in the order of the file.
 
+use std::net::Ipv4Addr;
+
 /// The IP version of a script.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Version {
@@ -22,8 +24,32 @@ pub struct Script {
     pub mtu: Option<u16>,
     /// The events.
     pub events: Vec<Event>,
-    /// How many shell commands and pieces of Python code were left out.
+    /// The shell commands before the first event.
+    pub commands: Vec<String>,
+    /// How many shell commands and pieces of Python code are not executed.
     pub skipped: usize,
+    /// How many of these are pieces of Python code, such as assertions.
+    pub unevaluated: usize,
+    /// `--local_ip` and `--remote_ip`: the addresses of the stack and of its peer.
+    pub addresses: [Option<Ipv4Addr>; 2],
+    /// `--strict_segments`: a segment that the stack splits is not the expected one.
+    pub strict: bool,
+}
+
+impl Script {
+    /// Returns the window scale of the first SYN that the stack shall send.
+    pub fn window_scale(&self) -> Option<u8> {
+        self.events.iter().find_map(|event| match &event.action {
+            Action::Expect(Packet {
+                body: Body::Tcp(tcp),
+                ..
+            }) => tcp.options.iter().flatten().find_map(|each| match each {
+                TcpOption::WindowScale(shift) => Some(*shift),
+                _ => None,
+            }),
+            _ => None,
+        })
+    }
 }
 
 /// An event.
@@ -65,8 +91,8 @@ pub enum Action {
     Expect(Packet),
     /// The program makes a system call.
     Call(Call),
-    /// Nothing: the code that stands there is not run.
-    Skipped,
+    /// A shell command, which is not executed; `None` for Python code.
+    Code(Option<String>),
 }
 
 /// A packet of a script.

@@ -100,6 +100,9 @@ pub trait System {
     /// Whether the clock is virtual: calls take no time, and times are exact.
     fn exact(&self) -> bool;
 
+    /// Sets what a shell command of the script says, as far as the stack has such settings.
+    fn configure(&mut self, _command: &str) {}
+
     /// Opens a socket.
     fn socket(&mut self, ipv6: bool, udp: bool) -> Called<Handle>;
     /// Binds it.
@@ -110,10 +113,17 @@ pub trait System {
     fn accept(&mut self, at: Handle) -> Called<Handle>;
     /// Connects. A second call returns the result of the first one.
     fn connect(&mut self, at: Handle, peer: SocketAddr) -> Called<()>;
-    /// Sends bytes; with a destination, a datagram.
-    fn send(&mut self, at: Handle, bytes: &[u8], to: Option<SocketAddr>) -> Called<usize>;
-    /// Receives at most this many bytes. An empty result of TCP is the end.
-    fn receive(&mut self, at: Handle, most: usize) -> Called<Vec<u8>>;
+    /// Sends bytes; with a destination, a datagram, or data with the SYN of a connection. The flags are
+    /// `MSG_*` of Linux; [`UNSUPPORTED`] if its sockets have none like them.
+    fn send(
+        &mut self,
+        at: Handle,
+        bytes: &[u8],
+        to: Option<SocketAddr>,
+        flags: i32,
+    ) -> Called<usize>;
+    /// Receives at most this many bytes. An empty result of TCP is the end. The flags are as in `send`.
+    fn receive(&mut self, at: Handle, most: usize, flags: i32) -> Called<Vec<u8>>;
     /// Shuts down a direction.
     fn shutdown(&mut self, at: Handle, which: Direction) -> Called<()>;
     /// Closes it.

@@ -69,7 +69,16 @@ fn option(option: &TcpOption) -> String {
             format!("sack{}", edges.collect::<String>())
         }
         TcpOption::Timestamp(value, echo) => format!("TS val {value} ecr {echo}"),
-        TcpOption::Other(kind, bytes) => format!("option-{kind}({})", bytes.len()),
+        TcpOption::Other(kind, bytes) => {
+            let (name, bytes) = match (kind, &bytes[..]) {
+                (34, cookie) => ("FO".into(), cookie),
+                (254, [0xf9, 0x89, cookie @ ..]) => ("FOEXP".into(), cookie),
+                (19, digest) => ("md5".into(), digest),
+                (kind, content) => (format!("option-{kind}"), content),
+            };
+            let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+            format!("{name} {digits}").trim_end().into()
+        }
     }
 }
 

@@ -248,7 +248,16 @@ impl System for VirtualSystem {
         })
     }
 
-    fn send(&mut self, at: Handle, bytes: &[u8], to: Option<SocketAddr>) -> Called<usize> {
+    fn send(
+        &mut self,
+        at: Handle,
+        bytes: &[u8],
+        to: Option<SocketAddr>,
+        flags: i32,
+    ) -> Called<usize> {
+        if flags != 0 {
+            return Err(UNSUPPORTED);
+        }
         let (id, udp) = (self.id(at), self.sockets[at].udp);
         if udp {
             let done = self.net.with(|stack| stack.udp_send(id, &[bytes], to));
@@ -272,7 +281,10 @@ impl System for VirtualSystem {
         })
     }
 
-    fn receive(&mut self, at: Handle, most: usize) -> Called<Vec<u8>> {
+    fn receive(&mut self, at: Handle, most: usize, flags: i32) -> Called<Vec<u8>> {
+        if flags != 0 {
+            return Err(UNSUPPORTED);
+        }
         let (id, udp) = (self.id(at), self.sockets[at].udp);
         let mut bytes = Vec::new();
         if udp {

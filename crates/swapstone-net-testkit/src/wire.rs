@@ -476,7 +476,7 @@ fn parse_transport(
                 destination: half(bytes, 2),
                 seq: word(bytes, 4),
                 ack: word(bytes, 8),
-                flags: bytes[13] & 0x3f,
+                flags: bytes[13],
                 window: half(bytes, 14),
                 options: bytes[20..header].into(),
                 payload: bytes[header..].into(),

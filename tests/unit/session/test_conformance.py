@@ -107,13 +107,14 @@ def test_a_refused_script_is_printed_once_with_its_place() -> None:
 
 def test_code_that_was_left_out_is_in_the_answer() -> None:
     found = _found(
-        _outcome("a", "lwip", "passed", skipped=2),
+        _outcome("a", "lwip", "passed", skipped=2, unevaluated=1),
         _outcome("a", "smoltcp", "failed", line=3, reason="no packet came", skipped=2),
         _outcome("b", "lwip", "passed", skipped=0),
         known={},
     )
     assert text_of(found) == (
-        "lwIP passes 2 of 2 scripts, smoltcp passes 0 of 1. Code of 1 script was left out, such as assertions.\n\n"
+        "lwIP passes 2 of 2 scripts (1 without the assertions of their code), smoltcp passes 0 of 1. "
+        "Shell commands of 1 script were left out.\n\n"
         "Shell commands and pieces of Python code that were left out:\n  a: 2\n\n"
         "Failures that are not known:\n  a:3 on smoltcp: failed: no packet came\n"
     )
@@ -188,3 +189,14 @@ def test_a_stack_without_its_fixes_has_a_title_and_no_known_failures() -> None:
     assert [one.stack for one in found.unexpected] == ["smoltcp:shipped"]
     passed = json.loads(conformance.to_json(found))["passed"]
     assert passed == {"lwip": 0, "lwip:without-least-mss": 1, "smoltcp": 0, "smoltcp:shipped": 0, "kernel": 0}
+
+
+def test_the_answer_groups_the_reasons_of_what_could_not_run_and_of_what_failed() -> None:
+    refused = [
+        _outcome(f"r{n}", "kernel", "bad-script", reason=f"no constant SO_{'A' if n < 3 else 'B'}") for n in range(5)
+    ]
+    failed = [_outcome(f"f{n}", "kernel", "failed", reason=f"no packet came until 0.{n} s") for n in range(3)]
+    assert answer(_found(*refused, *failed, known={})) == (
+        "The kernel passes 0 of 3 scripts (5 could not run). "
+        "Could not run: 3 because no constant SO_A; 2 because no constant SO_B. Failed: 3 because no packet came until N s."
+    )

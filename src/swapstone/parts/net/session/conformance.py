@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -53,7 +54,9 @@ class ScriptOutcome(FrozenStruct, frozen=True, kw_only=True):
         reason: what went wrong.
         expected: the packet or call of the script, in its notation; empty for none.
         seen: what was seen instead.
-        skipped: how many shell commands and pieces of Python code of the script were left out.
+        skipped: how many shell commands and pieces of Python code of the script were left out. Over the kernel, harmless sysctls that a
+            command sets in the network namespace of the script are not left out.
+        unevaluated: how many of these are Python code, such as assertions.
     """
 
     script: str
@@ -65,6 +68,7 @@ class ScriptOutcome(FrozenStruct, frozen=True, kw_only=True):
     expected: str = ""
     seen: str = ""
     skipped: Annotated[int, msgspec.Meta(ge=0)] = 0
+    unevaluated: Annotated[int, msgspec.Meta(ge=0)] = 0
 
     def __post_init__(self) -> None:
         if self.stack.partition(":")[0] not in STACKS:
@@ -129,7 +133,7 @@ def decode_script_outcome(line: bytes) -> ScriptOutcome:
 
 
 def answer(found: Conformance) -> str:
-    """Return how many scripts each stack passes, in one sentence."""
+    """Return how many scripts each stack passes, how many of these without their assertions, and the commonest reasons of the others."""
     parts = []
     for stack in in_order(one.stack for one in found.outcomes):
         outcomes = Counter[str](one.outcome for one in found.outcomes if one.stack == stack)
@@ -140,15 +144,34 @@ def answer(found: Conformance) -> str:
             parts.append(f"{title} ran none")
             continue
         scripts = f" script{'s' * (run != 1)}" if not parts else ""
-        rest = f" ({others} could not run)" if others else ""
+        lacking = sum(one.stack == stack and one.outcome == PASSED and one.unevaluated > 0 for one in found.outcomes)
+        rest = "; ".join(
+            (
+                *[f"{lacking} without the assertions of their code"] * (lacking > 0),
+                *[f"{others} could not run"] * (others > 0),
+            )
+        )
+        rest = f" ({rest})" if rest else ""
         parts.append(f"{title} passes {outcomes[PASSED]} of {run}{scripts}{rest}")
     text = ", ".join(parts) + "."
-    lacking = {one.script for one in found.outcomes if one.skipped}
-    if lacking:
-        text += (
-            f" Code of {len(lacking)} {'scripts' if len(lacking) > 1 else 'script'} was left out, such as assertions."
-        )
+    settings = {one.script for one in found.outcomes if one.skipped > one.unevaluated}
+    if settings:
+        text += f" Shell commands of {len(settings)} {'scripts' if len(settings) > 1 else 'script'} were left out."
+    text += _reasons("Could not run", (one for one in found.unexpected if one.outcome != FAILED))
+    text += _reasons("Failed", (one for one in found.unexpected if one.outcome == FAILED))
     return text[0].upper() + text[1:] if text.startswith("the ") else text
+
+
+def _reasons(what: str, outcomes: Iterable[ScriptOutcome]) -> str:
+    """Return the two commonest reasons of scripts; empty for fewer than three scripts, which are listed below."""
+    reasons = Counter(
+        reason for _, reason in {(one.script, re.sub(r"\d+(\.\d+)?", "N", one.reason)) for one in outcomes}
+    )
+    if reasons.total() < 3:
+        return ""
+    parts = [f"{count} because {reason}" for reason, count in reasons.most_common(2)]
+    others = reasons.total() - sum(count for _, count in reasons.most_common(2))
+    return f" {what}: {'; '.join((*parts, *[f'{others} for other reasons'] * (others > 0)))}."
 
 
 def text_of(found: Conformance) -> str:
