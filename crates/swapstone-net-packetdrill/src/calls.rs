@@ -98,6 +98,8 @@ pub struct Calls {
     version: Version,
     open: BTreeMap<i64, Descriptor>,
     epolls: Epolls,
+    /// The socket of the connection under test.
+    tested: Option<Handle>,
     /// What the last call did, until it is taken.
     pub effect: Option<Effect>,
 }
@@ -145,6 +147,12 @@ impl Calls {
             version,
             ..Self::default()
         }
+    }
+
+    /// Returns the `tcp_info` of the connection under test; empty without one.
+    pub fn info(&self, system: &mut dyn System) -> Vec<u8> {
+        let tested = self.tested.map(|handle| system.info(handle));
+        tested.and_then(Result::ok).unwrap_or_default()
     }
 
     /// Starts a call.
@@ -311,6 +319,7 @@ impl Calls {
                 Ok(accepted) => {
                     let flags = arguments.get(3).and_then(number).unwrap_or(0);
                     let nonblocking = flags & i64::from(libc::SOCK_NONBLOCK) != 0;
+                    self.tested = Some(accepted);
                     self.add(&call, accepted, false, nonblocking)
                 }
                 Err(error) => self.blocked(fd, error),
@@ -371,6 +380,7 @@ impl Calls {
             let local = system.local_port(socket.handle).unwrap_or(PORT);
             self.effect = Some(Effect::Datagrams(local, peer.port()));
         } else if !socket.connecting {
+            self.tested = Some(socket.handle);
             self.effect = Some(Effect::Connects(peer.port()));
         }
         let waits = matches!(done, Err("EINPROGRESS" | "EALREADY"));
@@ -453,6 +463,7 @@ impl Calls {
         let done = system.send(socket.handle, &bytes, to, flags);
         if opens && !running.opened && matches!(done, Ok(_) | Err("EINPROGRESS")) {
             running.opened = true;
+            self.tested = Some(socket.handle);
             self.effect = Some(Effect::Connects(to.unwrap_or(peer).port()));
             if !nonblocking {
                 let sent = done.unwrap_or(0);

@@ -143,12 +143,14 @@ fn one(arguments: &Arguments) -> Value {
     let unavailable = |reason: String| json!({"outcome": "unavailable", "reason": reason});
     let stack = arguments.stacks[0].as_str();
     let mut skipped = script.skipped;
+    let mut unevaluated = script.unevaluated + script.assertions;
     let done = if stack == KERNEL {
         let folder = arguments.scripts[0].parent().unwrap_or(Path::new("."));
         match KernelSystem::new(&script, folder) {
             Ok(mut system) => {
                 let done = run::run(&script, &mut system, arguments.least);
-                skipped = script.unevaluated + system.left_out;
+                unevaluated = script.unevaluated;
+                skipped = unevaluated + system.left_out;
                 done
             }
             Err(error) => return unavailable(error.to_string()),
@@ -165,7 +167,7 @@ fn one(arguments: &Arguments) -> Value {
         Err(failure) => outcome(&failure),
     };
     found["skipped"] = skipped.into();
-    found["unevaluated"] = script.unevaluated.into();
+    found["unevaluated"] = unevaluated.into();
     found
 }
 

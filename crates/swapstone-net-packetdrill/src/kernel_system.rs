@@ -247,6 +247,31 @@ impl System for KernelSystem {
         false
     }
 
+    fn has_info(&self) -> bool {
+        true
+    }
+
+    fn info(&mut self, at: Handle) -> Called<Vec<u8>> {
+        let mut info = vec![0u8; 512];
+        let mut size = info.len() as libc::socklen_t;
+        // SAFETY: the pointers are valid for writes of this size, and of the size itself.
+        let done = unsafe {
+            libc::getsockopt(
+                self.descriptor(at)?.as_raw_fd(),
+                libc::IPPROTO_TCP,
+                libc::TCP_INFO,
+                info.as_mut_ptr().cast(),
+                &raw mut size,
+            )
+        };
+        info.truncate(size as usize);
+        if done == 0 {
+            Ok(info)
+        } else {
+            Err(last_error())
+        }
+    }
+
     fn configure(&mut self, command: &str) {
         let Commands { sysctls, left_out } = settings::commands(command, &self.folder);
         // A newer or an older kernel has others.

@@ -6,6 +6,7 @@
 //! lists what this runner supports.
 
 mod arguments;
+pub mod assertions;
 pub mod calls;
 mod connection;
 mod constants;

@@ -11,7 +11,7 @@ use crate::calls::CALLS;
 use crate::parse_packet;
 use crate::scan::{Parsed, Scanner};
 use crate::script::{Action, Call, Event, Script, Value, Version, When};
-use crate::{constants, errno};
+use crate::{assertions, constants, errno};
 
 /// The values of `--define`, by their names.
 type Defines = BTreeMap<String, Value>;
@@ -65,10 +65,23 @@ pub fn script(text: &str, code: Code) -> Parsed<Script> {
     }
     loop {
         // Without a time: what prepares the machine before the script, and cleans up after it.
-        if let Some(command) = skip_code(&mut scan, &mut script, code)? {
-            // The last ones put back what the first ones have set.
-            if script.events.is_empty() {
-                script.commands.extend(command);
+        if let Some(action) = skip_code(&mut scan, &mut script, code)? {
+            match action {
+                // The last ones put back what the first ones have set.
+                Action::Code(command) if script.events.is_empty() => {
+                    script.commands.extend(command);
+                }
+                Action::Assert(_) => {
+                    let (line, column) = scan.place();
+                    script.events.push(Event {
+                        line,
+                        column,
+                        when: When::Relative(0),
+                        until: None,
+                        action,
+                    });
+                }
+                _ => {}
             }
             continue;
         }
@@ -81,7 +94,8 @@ pub fn script(text: &str, code: Code) -> Parsed<Script> {
         let event = event(&mut scan, &mut script, code, &defines)?;
         script.events.push(event);
     }
-    if script.events.is_empty() {
+    let code = |event: &Event| matches!(event.action, Action::Code(_) | Action::Assert(_));
+    if script.events.iter().all(code) {
         return scan.error("the script has no events");
     }
     Ok(script)
@@ -143,16 +157,12 @@ fn option(scan: &mut Scanner<'_>, script: &mut Script, defines: &mut Defines) ->
     Ok(())
 }
 
-/// Skips code that is next. Returns the text of a shell command, and `Some(None)` for Python code.
+/// Takes code that is next, and counts it. Returns `None` if something else is next.
 ///
 /// # Errors
 ///
 /// Code is refused, or has no end.
-fn skip_code(
-    scan: &mut Scanner<'_>,
-    script: &mut Script,
-    code: Code,
-) -> Parsed<Option<Option<String>>> {
+fn skip_code(scan: &mut Scanner<'_>, script: &mut Script, code: Code) -> Parsed<Option<Action>> {
     let (refused, shell) = match scan.peek()? {
         Some('`') => (SHELL, true),
         Some('%') => (PYTHON, false),
@@ -164,12 +174,21 @@ fn skip_code(
     script.skipped += 1;
     if shell {
         scan.expect("`")?;
-        return Ok(Some(Some(scan.take_past("`")?.into())));
+        let command = scan.take_past("`")?.into();
+        return Ok(Some(Action::Code(Some(command))));
     }
     scan.expect("%{")?;
-    scan.take_past("}%")?;
-    script.unevaluated += 1;
-    Ok(Some(None))
+    let text = scan.take_past("}%")?;
+    Ok(Some(match assertions::read(text, &mut script.assigned) {
+        Some(read) => {
+            script.assertions += 1;
+            Action::Assert(read)
+        }
+        None => {
+            script.unevaluated += 1;
+            Action::Code(None)
+        }
+    }))
 }
 
 fn event(
@@ -193,7 +212,7 @@ fn event(
             Action::Expect(parse_packet::packet(scan, version, false)?)
         }
         _ => match skip_code(scan, script, code)? {
-            Some(command) => Action::Code(command),
+            Some(action) => action,
             None => Action::Call(call(scan, defines)?),
         },
     };

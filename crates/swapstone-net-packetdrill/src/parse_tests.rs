@@ -163,7 +163,7 @@ fn code_that_is_skipped_keeps_its_time_and_is_counted() {
             (
                 event.line,
                 event.when,
-                matches!(event.action, Action::Code(_)),
+                matches!(event.action, Action::Code(_) | Action::Assert(_)),
             )
         })
         .collect();

@@ -7,6 +7,7 @@ use swapstone_net_testkit::addresses::SUBJECT_MAC;
 use swapstone_net_testkit::wire::{Packet as Frame, Transport, Udp};
 use swapstone_net_testkit::world;
 
+use crate::assertions::{Assertions, Variables};
 use crate::calls::{Attempt, Calls, Effect, PORT, Running};
 use crate::connection::Connection;
 use crate::script::{Action, Body, Call, Event, Icmp, Packet, Script, Tcp, Value, Version, When};
@@ -63,6 +64,7 @@ struct Runner<'a> {
     inbox: VecDeque<(u64, Vec<u8>)>,
     connection: Option<Connection>,
     strict: bool,
+    variables: Variables,
     next_port: u16,
     /// The time of the event before.
     base: u64,
@@ -84,6 +86,7 @@ pub fn run(script: &Script, system: &mut dyn System, least: u64) -> Result<(), F
         inbox: VecDeque::new(),
         connection: None,
         strict: script.strict,
+        variables: Variables::new(),
         next_port: FIRST_PORT,
         base: 0,
         pending: None,
@@ -173,6 +176,7 @@ impl Runner<'_> {
                 let until = event.until.map(|until| until + offset);
                 self.call((event.line, event.column), call, until)
             }
+            Action::Assert(assertions) => self.assert(event.line, assertions),
             Action::Code(command) => {
                 if let Some(text) = command {
                     self.system.configure(text);
@@ -222,6 +226,19 @@ impl Runner<'_> {
             self.inbox.push_back((at, frame));
         }
         self.continue_pending()
+    }
+
+    fn assert(&mut self, line: usize, assertions: &Assertions) -> Result<(), Failure> {
+        if !self.system.has_info() {
+            return Ok(());
+        }
+        let info = self.calls.info(self.system);
+        let done = assertions.evaluate(&info, &mut self.variables);
+        done.map_err(|(expected, seen)| Failure {
+            expected,
+            seen,
+            ..failure(line, "an assertion is false")
+        })
     }
 
     fn inject(&mut self, line: usize, column: usize, packet: &Packet) -> Result<(), Failure> {

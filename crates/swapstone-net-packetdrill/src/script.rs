@@ -3,6 +3,8 @@
 
 use std::net::Ipv4Addr;
 
+use crate::assertions::Assertions;
+
 /// The IP version of a script.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Version {
@@ -28,8 +30,12 @@ pub struct Script {
     pub commands: Vec<String>,
     /// How many shell commands and pieces of Python code are not executed.
     pub skipped: usize,
-    /// How many of these are pieces of Python code, such as assertions.
+    /// How many of these are pieces of Python code that is left out.
     pub unevaluated: usize,
+    /// How many of these are assertions that a stack with `TCP_INFO` can make.
+    pub assertions: usize,
+    /// The names that they assign.
+    pub assigned: Vec<String>,
     /// `--local_ip` and `--remote_ip`: the addresses of the stack and of its peer.
     pub addresses: [Option<Ipv4Addr>; 2],
     /// `--strict_segments`: a segment that the stack splits is not the expected one.
@@ -91,8 +97,10 @@ pub enum Action {
     Expect(Packet),
     /// The program makes a system call.
     Call(Call),
-    /// A shell command, which is not executed; `None` for Python code.
+    /// A shell command, which is not executed; `None` for Python code that is left out.
     Code(Option<String>),
+    /// Assertions in Python code.
+    Assert(Assertions),
 }
 
 /// A packet of a script.

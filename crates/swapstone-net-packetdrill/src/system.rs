@@ -103,6 +103,16 @@ pub trait System {
     /// Sets what a shell command of the script says, as far as the stack has such settings.
     fn configure(&mut self, _command: &str) {}
 
+    /// Whether its sockets have `TCP_INFO`.
+    fn has_info(&self) -> bool {
+        false
+    }
+
+    /// Returns the `tcp_info` of a socket, as Linux has it.
+    fn info(&mut self, _at: Handle) -> Called<Vec<u8>> {
+        Err(UNSUPPORTED)
+    }
+
     /// Opens a socket.
     fn socket(&mut self, ipv6: bool, udp: bool) -> Called<Handle>;
     /// Binds it.

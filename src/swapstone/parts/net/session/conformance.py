@@ -56,7 +56,7 @@ class ScriptOutcome(FrozenStruct, frozen=True, kw_only=True):
         seen: what was seen instead.
         skipped: how many shell commands and pieces of Python code of the script were left out. Over the kernel, harmless sysctls that a
             command sets in the network namespace of the script are not left out.
-        unevaluated: how many of these are Python code, such as assertions.
+        unevaluated: how many of these are Python code. Assertions about ``tcp_info`` are evaluated over the kernel.
     """
 
     script: str
