@@ -27,7 +27,7 @@ def conform_command(scripts: tuple[str, ...], stacks: str, skip_code: bool, kind
     Without SCRIPT, all shipped scripts are run. lwIP and smoltcp run on a virtual clock; the kernel, over a TAP, needs root.
 
     Nothing of a script is executed on this machine. A script with shell commands or Python code is refused; with --skip-code the rest
-    runs, over the kernel with harmless settings and assertions, which are read as data. The answer states how many scripts lacked something.
+    runs, over the kernel with harmless settings and assertions, which are read as data. The answer states what scripts lacked.
 
     \b
     Examples:
