@@ -6,18 +6,21 @@ from __future__ import annotations
 import os
 import re
 import shutil
+from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
 from swapstone.core.artifacts.placeholders import fill
 from swapstone.core.artifacts.program_size import sizes_of
 from swapstone.core.artifacts.source_tree import sha256_of
+from swapstone.core.factors import read_facts
 from swapstone.core.model import UserError
 from swapstone.core.model.regular_file import readable
 from swapstone.core.model.safe_text import safe_excerpt
 from swapstone.core.session.option_values import duration_seconds
 from swapstone.parts.build.artifacts.build_command import build_environment, run_build
 from swapstone.parts.build.artifacts.loader_files import read_dependencies
+from swapstone.parts.build.factors.build_facts import BuildFacts
 from swapstone.parts.gate.gate_file import GateFile
 from swapstone.parts.gate.revisions import Repository
 
@@ -45,9 +48,18 @@ class BuiltSide(NamedTuple):
     loadable: dict[str, str]
     sizes: dict[str, int]
 
+    @property
+    def programs(self) -> str:
+        """Return a digest of all that a run may load; empty if a program is a script, which may import any file."""
+        if not self.sizes.keys() <= self.loadable.keys():
+            return ""
+        return sha256(
+            "\0".join(f"{path}\0{digest}" for path, digest in sorted(self.loadable.items())).encode()
+        ).hexdigest()
+
     def is_equal_to(self, other: BuiltSide) -> bool:
-        """Return whether no run can differ: what it may load is equal, and no program is a script, which may import any file."""
-        return self.loadable == other.loadable and self.sizes.keys() <= self.loadable.keys()
+        """Return whether no run can differ: what it may load is equal."""
+        return self.programs == other.programs != ""
 
 
 def build_side(repository: Repository, commit: str, file: GateFile, work: Path, name: str) -> BuiltSide:
@@ -82,6 +94,12 @@ def build_side(repository: Repository, commit: str, file: GateFile, work: Path, 
         return BuiltSide(folder, data, error, {}, {})
     loadable = {each: sha256_of(folder / each) for each in loadable_files(folder)}
     return BuiltSide(folder, data, "", loadable, {each: _size(path) for each, path in paths.items()})
+
+
+def compilers_of(side: BuiltSide) -> tuple[str, ...]:
+    """Return the compilers that name themselves in the programs of a side."""
+    facts = (read_facts(side.folder / path) for path in sorted(side.sizes))
+    return tuple(dict.fromkeys(name for each in facts if each for name in each.of(BuildFacts).comments))
 
 
 def loadable_files(folder: Path) -> list[str]:

@@ -106,6 +106,11 @@ class GateFile(FrozenStruct, frozen=True, kw_only=True):
     data: str = ""
     accept: tuple[Acceptance, ...] = ()
 
+    @property
+    def built_by(self) -> tuple[bytes, ...]:
+        """Return what determines the programs beside the sources."""
+        return (self.build.encode(), *(each.encode() for each in self.programs))
+
     def limits(self, run: str) -> dict[str, Limit]:
         """Return the limits of a run by metric; of a name that is no run, the file's."""
         own = self.run[run].fail if run in self.run else {}
