@@ -31,6 +31,7 @@ from swapstone.core.report.study_index import PartSummary, StudyIndex
 from swapstone.core.session.capabilities import State
 from swapstone.core.session.catalog import all_lists
 from swapstone.parts.bisect.bisect import BisectResult
+from swapstone.parts.bisect.flags import FlagsResult
 from swapstone.parts.bisect.history import HistoryResult
 from swapstone.parts.cluster.many_machines import PlannedRuns
 from swapstone.parts.explain.model.explanation import Explanation, RowMeasurements
@@ -115,6 +116,7 @@ DOCUMENTS: dict[str, Fields] = {
         "counted": CountedRow | None,
         "traced": TracedRow | None,
     },
+    "flags-result": _fields(FlagsResult),
     "gate-result": _fields(GateResult),
     "history-result": _fields(HistoryResult),
     "image": {"digest": str, "folder": str, "image": Image},

@@ -14,6 +14,7 @@ from swapstone.cli.documents import print_document
 from swapstone.cli.options import declared
 from swapstone.cli.output import echo, plain
 from swapstone.cli.printing import interruptible
+from swapstone.core.model import refuse
 from swapstone.core.model.directories import write_whole
 from swapstone.core.report.render import find_renderer
 from swapstone.core.session.option_values import parse_ratio
@@ -22,11 +23,13 @@ from swapstone.core.session.run_options import run_options_of
 from swapstone.exit_status import ExitStatus
 from swapstone.parts.bisect.bisect import BisectOptions, Range, run_bisect
 from swapstone.parts.bisect.bisect_report import document_of, to_json
+from swapstone.parts.bisect.flags import flags_document, flags_json, run_flags
 from swapstone.parts.bisect.history import History, history_document, history_json
 
 
 @click.command()
-@click.argument("span", metavar="A..B")
+@click.argument("span", metavar="[A..B]", default="")
+@click.option("--flags", metavar="A..B", default="", help="Measure the share of each flag between two levels, instead.")
 @click.option("--all", "every", is_flag=True, help="Measure each commit; finds also what a later one takes back.")
 @click.option("--into-merge", is_flag=True, help="Search the branch of a merge that changes something, too.")
 @click.option("--least", metavar="SHARE", default="0.1%", help="The smallest change of a row that counts.  [0.1%]")
@@ -37,6 +40,7 @@ from swapstone.parts.bisect.history import History, history_document, history_js
 @interruptible
 def bisect_command(
     span: str,
+    flags: str,
     every: bool,
     into_merge: bool,
     least: str,
@@ -55,13 +59,21 @@ def bisect_command(
       swapstone bisect v1.2..HEAD --dry-run
       swapstone bisect v1.2..HEAD --trust
       swapstone bisect v1.2..HEAD --into-merge --json bisect.json
+      swapstone bisect --flags='-O1..-O2'
     """
     share = parse_ratio(least, "--least", 0.0, 1.0)
+    run = run_options_of(settings_from(typed(options)))
+    if flags:
+        refuse((span or every or into_merge or dry_run, "--flags is of HEAD alone.", "Leave the others out."))
+        shares = run_flags(Path.cwd(), flags, least=share, trust=trust, options=run, progress=display())
+        if json_file:
+            write_whole(Path(json_file), flags_json(shares).encode())
+        print_document(flags_document(shares), every=True)
+        return ExitStatus.SUCCESS
     found = Range(Path.cwd(), span)
     if dry_run:
         echo("\n".join(map(plain, found.plan())))
         return ExitStatus.SUCCESS
-    run = run_options_of(settings_from(typed(options)))
     how = BisectOptions(every=every, into_merge=into_merge, least=share, trust=trust, run=run)
     result = run_bisect(found, how, display())
     if json_file:

@@ -22,6 +22,7 @@ VERSIONS: dict[str, int] = {
     "doctor": 1,
     "document": 2,
     "explanation": 4,
+    "flags-result": 1,
     "gate-result": 1,
     "history-result": 1,
     "image": 1,

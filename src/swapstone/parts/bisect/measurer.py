@@ -6,6 +6,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from hashlib import sha256
 from pathlib import Path
 
 import msgspec
@@ -56,35 +57,37 @@ class Measurer:
             (tree / points.file.data).rename(self._data)
             shutil.rmtree(tree)
 
-    def point(self, commit: str, note: str) -> Point:
+    def point(self, commit: str, note: str, flags: str = "") -> Point:
         """Return the point of a commit or tree, measured or stored.
 
         Args:
             commit: its hash.
             note: printed before it is built.
+            flags: of the compiler; empty for those of the build.
 
         Raises:
             UserError: files can't be exported, or this machine lacks what the exact clock needs.
         """
-        found = self._known.get(commit)
+        name = f"{commit}-{sha256(flags.encode()).hexdigest()[:16]}" if flags else commit
+        found = self._known.get(name)
         if found is None and self._like is not None:
-            found = self._points.stored(commit)
+            found = self._points.stored(name)
             found = found if found and found.is_comparable(self._like) else None
         if found is None:
             self._progress.note(note)
-            found = self._measured(commit)
-            self._points.store(commit, found)
-        self._known[commit] = found
+            found = self._measured(commit, flags)
+            self._points.store(name, found)
+        self._known[name] = found
         if found.programs:
             self._known[found.programs] = found
         if not found.error:
             self._like = self._like or found
         return found
 
-    def _measured(self, commit: str) -> Point:
+    def _measured(self, commit: str, flags: str) -> Point:
         self.built += 1
         file = self._points.file
-        built = build_side(self._points.repository, commit, file, self._work, SIDES[0])
+        built = build_side(self._points.repository, commit, file, self._work, SIDES[0], flags=flags)
         if built.error:
             return Point(error=built.error)
         if built.programs and (known := self._known.get(built.programs)):

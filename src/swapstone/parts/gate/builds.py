@@ -31,6 +31,10 @@ TREE = "tree"
 """The folder in which both sides are built, beside those to which they are moved."""
 
 
+FLAGS = "-O2"
+"""What ``{flags}`` of a build stands for where no flags are bisected."""
+
+
 class BuiltSide(NamedTuple):
     """One side of a change.
 
@@ -62,7 +66,9 @@ class BuiltSide(NamedTuple):
         return self.programs == other.programs != ""
 
 
-def build_side(repository: Repository, commit: str, file: GateFile, work: Path, name: str) -> BuiltSide:
+def build_side(
+    repository: Repository, commit: str, file: GateFile, work: Path, name: str, *, flags: str = ""
+) -> BuiltSide:
     """Export a commit, build it, and move its tree.
 
     The build finds PATH, HOME and TMPDIR of this process in its environment, and no token.
@@ -73,6 +79,7 @@ def build_side(repository: Repository, commit: str, file: GateFile, work: Path, 
         file: of the side: its build and its programs.
         work: the tree is built in its folder `TREE`.
         name: of the folder in `work` to which the tree is moved, as long as that of the other side.
+        flags: what ``{flags}`` stands for, and the values of CFLAGS and CXXFLAGS; empty for `FLAGS`, and none of these.
 
     Raises:
         UserError: the files can't be exported.
@@ -83,9 +90,10 @@ def build_side(repository: Repository, commit: str, file: GateFile, work: Path, 
     repository.export(commit, tree)
     if file.data and (tree / file.data).is_dir():
         shutil.copytree(tree / file.data, data, symlinks=True)
-    command = fill(file.build, {"jobs": str(os.cpu_count() or 1)})
+    command = fill(file.build, {"jobs": str(os.cpu_count() or 1), "flags": flags or FLAGS})
     limit_s = duration_seconds(file.machine().get("build_timeout", "1h"))  # type: ignore[arg-type] # checked when it was decoded
-    environment = {**build_environment(), "GIT_CEILING_DIRECTORIES": str(work)}
+    variables = dict.fromkeys(("CFLAGS", "CXXFLAGS"), flags) if flags else {}
+    environment = {**build_environment(), "GIT_CEILING_DIRECTORIES": str(work), **variables}
     status, output = run_build(command, tree, limit_s, environment)
     tree.rename(folder)
     paths = {each: folder / each for each in file.programs}
