@@ -14,6 +14,8 @@ from swapstone.exit_status import ExitStatus
 from swapstone.parts.bisect.bisect import Range
 from swapstone.parts.bisect.bisect_report import document_of, to_json
 from swapstone.parts.gate import measured_runs
+from swapstone.parts.gate.gate_file import RunKeys
+from swapstone.parts.gate.measured_runs import Counted, Place
 from swapstone.parts.gate.points import Point, decode_point, rows_between
 from tests.programs import require
 from tests.unit.bisect.numbers import FILE, SAME, Notes, bisect, numbers_repository
@@ -99,6 +101,24 @@ def test_a_revert_that_conflicts_or_fails_is_no_verification(small: SmallReposit
         "",
     ]
     assert "is not verified: its revert on the last commit conflicts" in str(document_of(found))
+
+
+def test_a_revert_that_changes_the_row_in_the_same_direction_verifies_nothing(
+    small: SmallRepository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a program executes depends on the distance of two numbers."""
+
+    def measure(_name: str, _run: RunKeys, place: Place, _folder: Path) -> Counted:
+        a, b, c = map(int, (place.trees[0] / "prog").read_text().split())
+        return Counted(({"instructions": a + abs(b - c), **SAME},) * 2, {"qemu": "7"})
+
+    monkeypatch.setattr(measured_runs, "measure_alone", measure)
+    small.commit("more", b="100000\n")
+    small.commit("and more", c="300000\n")
+    one, two = bisect(small).steps
+    assert one.undone is not None and (one.rows[0].difference, one.undone.difference) == (1e5, 1e5)
+    assert (one.verified, one.check) == (False, "not verified: a revert changes the same row in the same direction")
+    assert two.verified
 
 
 def test_it_goes_on_after_an_interruption(small: SmallRepository) -> None:
