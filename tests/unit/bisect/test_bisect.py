@@ -10,6 +10,8 @@ import pytest
 
 from swapstone.core.model import UserError
 from swapstone.core.model.directories import cache_dir
+from swapstone.core.model.errors import MissingProgramsError
+from swapstone.core.session.outcome import Interrupted
 from swapstone.exit_status import ExitStatus
 from swapstone.parts.bisect.bisect import Range
 from swapstone.parts.bisect.bisect_report import document_of, to_json
@@ -155,6 +157,39 @@ def test_an_end_that_gives_nothing(small: SmallRepository) -> None:
     small.edit("swapstone.toml", "printf", "exit 1; printf")
     found = bisect(small)
     assert found.status == ExitStatus.NO_RESULT and "ends with status" in found.answer
+
+
+def test_a_commit_whose_submodule_is_not_here_is_left_out(small: SmallRepository) -> None:
+    small.edit("swapstone.toml", 'paths = ["a", "b", "c"]\n', "")
+    small.commit("one", b="100000\n")
+    small.git("update-index", "--add", "--cacheinfo", f"160000,{'1' * 40},module")
+    small.git("commit", "-q", "-m", "a submodule")
+    small.git("rm", "-q", "--cached", "module")
+    small.git("commit", "-q", "-m", "no submodule")
+    small.commit("two", c="100000\n")
+    found = bisect(small, every=True)
+    assert [each.subject for each in found.steps] == ["one", "two"]
+    assert any("The submodule module is not here" in note for note in found.notes)
+
+
+def test_what_this_machine_lacks_is_no_property_of_a_commit(
+    small: SmallRepository, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    small.commit(b="100000\n")
+
+    def lacks(*_: object) -> Counted:
+        raise MissingProgramsError("QEMU is missing.", "Install it.")
+
+    def stopped(*_: object) -> Counted:
+        raise Interrupted(tmp_path, "swapstone compare --resume")
+
+    monkeypatch.setattr(measured_runs, "measure_alone", lacks)
+    with pytest.raises(MissingProgramsError):
+        bisect(small)
+    monkeypatch.setattr(measured_runs, "measure_alone", stopped)
+    with pytest.raises(KeyboardInterrupt) as error:
+        bisect(small)
+    assert not isinstance(error.value, Interrupted)
 
 
 def test_into_the_branch_of_a_merge(small: SmallRepository) -> None:

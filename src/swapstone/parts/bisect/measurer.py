@@ -12,6 +12,9 @@ from pathlib import Path
 import msgspec
 
 from swapstone.core.artifacts.cache_folder import locked
+from swapstone.core.model import UserError
+from swapstone.core.model.errors import MissingProgramsError
+from swapstone.core.session.outcome import Interrupted
 from swapstone.core.session.progress import NO_PROGRESS, Progress
 from swapstone.core.session.run_options import RunOptions
 from swapstone.parts.gate.builds import SIDES, build_side, compilers_of
@@ -66,7 +69,8 @@ class Measurer:
             flags: of the compiler; empty for those of the build.
 
         Raises:
-            UserError: files can't be exported, or this machine lacks what the exact clock needs.
+            MissingProgramsError: this machine lacks programs that the exact clock needs.
+            KeyboardInterrupt: a signal ended a run.
         """
         name = f"{commit}-{sha256(flags.encode()).hexdigest()[:16]}" if flags else commit
         found = self._known.get(name)
@@ -75,7 +79,14 @@ class Measurer:
             found = found if found and found.is_comparable(self._like) else None
         if found is None:
             self._progress.note(note)
-            found = self._measured(commit, flags)
+            try:
+                found = self._measured(commit, flags)
+            except MissingProgramsError:
+                raise
+            except UserError as error:  # such as a submodule that is not here
+                found = Point(error=error.message.rstrip("."))
+            except Interrupted:  # its record is nothing to resume: the same command goes on
+                raise KeyboardInterrupt from None
             self._points.store(name, found)
         self._known[name] = found
         if found.programs:
