@@ -86,7 +86,7 @@ def test_a_revert_pair_is_found_by_all(small: SmallRepository) -> None:
     )
     found = bisect(small, every=True)
     assert [each.commit for each in found.steps] == [more, fewer] and not found.notes
-    assert found.steps[0].check == "not verified: a revert on the last commit changes nothing there"
+    assert found.steps[0].check == "not verified: a revert on the last commit does not change that row measurably"
     assert (found.steps[1].verified, found.steps[1].check) == (True, "it is the last commit")
 
 

@@ -267,7 +267,7 @@ class _Bisection:
         undone = next((row for row in found if row.name == lead.name), None)
         if undone is None:
             return msgspec.structs.replace(
-                step, check="not verified: a revert on the last commit changes nothing there"
+                step, check="not verified: a revert on the last commit does not change that row measurably"
             )
         verified = (undone.difference > 0) != (lead.difference > 0)
         check = (
