@@ -123,4 +123,5 @@ def test_the_flags_of_the_compiler_itself() -> None:
     require("gcc", "cc")
     found = flags_between("-O1", "-O2")
     assert {"-ftree-pre", "-fschedule-insns2"} <= {*found} and flags_between("-O2", "-O2") == ()
+    assert "-falign-loops" in found and "-fallocation-dce" not in found, "a value may be empty"
     assert any(each.startswith("-fno-") for each in flags_between("-O2", "-O1"))

@@ -24,7 +24,7 @@ from swapstone.parts.gate.revisions import Repository
 from swapstone.parts.gate.trusted import require_trust
 
 _LEVEL = re.compile(r"-O(?:[0-3sgz]|fast)", re.ASCII)
-_LINE = re.compile(r"  (-f[a-z0-9-]+)(=?)\S*\s+(\S+)", re.ASCII)
+_LINE = re.compile(r"^  (-f[a-z0-9-]+)(=?)\S*[ \t]+(\S+)$", re.ASCII | re.MULTILINE)
 _METRICS = ("instructions", "size")
 _EXAMPLE = "For example: swapstone bisect --flags='-O1..-O2'"
 _HINT = "Write it into `build` of swapstone.toml, for example: make CFLAGS='{flags} -g'"
