@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from swapstone.core.model import UserError
+from swapstone.core.model.directories import cache_dir
 from swapstone.core.report.render import find_renderer
 from swapstone.parts.bisect.bisect import BisectOptions
 from swapstone.parts.bisect.history import History, HistoryResult, history_document, history_json
@@ -52,6 +53,17 @@ def test_steps_between_measured_commits_and_those_of_several(small: SmallReposit
         ("one", 1, 1e5),
         ("two", 1, 2e5),
     ]
+
+
+def test_a_step_is_that_of_the_commit_that_changes_files(small: SmallRepository) -> None:
+    """A gate measured a later commit, which builds the same."""
+    one = small.commit("one", b="100000\n")
+    small.commit("a note", README="2")
+    bisect(small)
+    (folder,) = {path.parent for path in (cache_dir() / "gate").rglob(f"points/*/{one}")}
+    (folder / one).rename(folder / small.git("rev-parse", "HEAD"))
+    (step,) = history(small).steps
+    assert (step.commit, step.subject, step.commits) == (one, "one", 1)
 
 
 def test_a_step_of_a_toolchain_is_named_and_not_filled(small: SmallRepository, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -73,7 +73,6 @@ class HistoryResult(FrozenStruct, frozen=True, kw_only=True):
 
 class _Measured(NamedTuple):
     place: int
-    commit: str
     point: Point
 
 
@@ -112,17 +111,18 @@ class History:
                 strict=True,
             )
         )
-        found = {group[commit]: _Measured(group[commit], commit, point) for commit, point in known.items()}
+        found = {group[commit]: _Measured(group[commit], point) for commit, point in known.items()}
         self.measured = [found[place] for place in sorted(found)]
 
     def steps(self) -> Iterator[HistoryStep]:
         """Yield the neighbours that differ."""
         for one, two in itertools.pairwise(self.measured):
             if rows := rows_between(one.point, two.point, self._least):
+                commit = self.span.chain[two.place]
                 yield HistoryStep(
-                    commit=self.span.chain[two.place] if two.place - one.place == 1 else two.commit,
-                    since=one.commit,
-                    subject=subject_of(self.repository, two.commit),
+                    commit=commit,
+                    since=self.span.chain[one.place],
+                    subject=subject_of(self.repository, commit),
                     commits=two.place - one.place,
                     rows=rows,
                     tools=tuple(_tools(one.point, two.point)),
