@@ -66,6 +66,7 @@ from swapstone.parts.explain.model.explanation import RowMeasurements
 from swapstone.parts.explain.session import explanation_files
 from swapstone.parts.explain.session.explanation_files import explain, is_usable
 from swapstone.parts.gate.gate_file import decode_gate
+from swapstone.parts.gate.points import decode_point
 from swapstone.parts.gate.revisions import decode_event
 from swapstone.parts.vm.machine.emulator import MACHINE_MODELS
 from swapstone.parts.vm.machine.guest import decode_channel
@@ -345,6 +346,14 @@ RECORD_DECODERS: tuple[Decoder, ...] = (
     Decoder("marks", "record", _marks, constant(b'{"key":"0123456789abcdef","marks":[["experiment.json","00ff"]]}')),
     Decoder("evidence", "record", _row_evidence, constant(fuzz_seeds.EVIDENCE, fuzz_seeds.evidence_by_run())),
     Decoder("gate file", "user", decode_gate, constant(fuzz_seeds.GATE)),
+    Decoder(
+        "measured commit",
+        "store",
+        decode_point,
+        constant(
+            b'{"programs":"00","compilers":["GCC"],"machine":{"qemu":"7"},"sizes":{"prog":9},"runs":{"a":[{"instructions":1}]}}'
+        ),
+    ),
     Decoder("forge event", "user", decode_event, constant(b'{"merge_group":{"base_sha":"%s"}}' % (b"0" * 40))),
     Decoder(
         "study",

@@ -30,6 +30,9 @@ from swapstone.core.report.printed_json import VERSIONS
 from swapstone.core.report.study_index import PartSummary, StudyIndex
 from swapstone.core.session.capabilities import State
 from swapstone.core.session.catalog import all_lists
+from swapstone.parts.bisect.bisect import BisectResult
+from swapstone.parts.bisect.flags import FlagsResult
+from swapstone.parts.bisect.history import HistoryResult
 from swapstone.parts.cluster.many_machines import PlannedRuns
 from swapstone.parts.explain.model.explanation import Explanation, RowMeasurements
 from swapstone.parts.explain.model.instruction_counts import CountedRow, TracedRow
@@ -100,6 +103,7 @@ DOCUMENTS: dict[str, Fields] = {
         "analysis": Analysis,
         "exhibits": _many(_struct("Exhibit", _EXHIBIT)) | UnsetType,
     },
+    "bisect-result": _fields(BisectResult),
     "conformance": {
         "passed": dict[str, int],
         "outcomes": _many(_struct("Outcome", _fields(ScriptOutcome), {"known": _TEXT})),
@@ -112,7 +116,9 @@ DOCUMENTS: dict[str, Fields] = {
         "counted": CountedRow | None,
         "traced": TracedRow | None,
     },
+    "flags-result": _fields(FlagsResult),
     "gate-result": _fields(GateResult),
+    "history-result": _fields(HistoryResult),
     "image": {"digest": str, "folder": str, "image": Image},
     "libc-image": {"image": LibcImage},
     "memory-fit": _fields(MemoryFit),

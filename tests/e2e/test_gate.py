@@ -148,6 +148,8 @@ def test_a_planted_regression(small: SmallRepository) -> None:
     assert any("those of the base" in note for note in found["notes"])
     text = (small.folder.parent / "gate.md").read_text()
     assert text.startswith("<!-- swapstone gate -->\n# Gate") and "edited here (work.c)" in text
+    kept = swapstone(small.folder, "history").stdout
+    assert kept.startswith("1 step among 2 measured points of 2 commits of small") and "+18.00 k" in kept
     accepted = 'accept = [{ run = "small", metric = "%s", size = "2%%", reason = "one more check" }]'
     both = ", ".join(accepted[len("accept = [") : -1] % each for each in ("instructions", "own_code"))
     small.edit("swapstone.toml", 'data = "bench"', f'data = "bench"\naccept = [{both}]')

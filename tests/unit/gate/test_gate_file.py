@@ -58,7 +58,7 @@ def test_a_whole_file() -> None:
         ("[run.inflate]", "[run.Inflate]", 10, "no name of a run"),
         ('"checks its input"', '" "', 19, "has no reason"),
         ('data = "bench"\n', "", 7, "{data} needs the key data"),
-        ("{jobs}", "{cc}", 1, "its only placeholder is {jobs}"),
+        ("{jobs}", "{cc}", 1, "its only placeholders are {jobs} and {flags}"),
         ("{data}/text.gz", "{data}/{other}", 11, "its only placeholder is {data}"),
         ('"10s"', '"10 s x"', 13, "is not a duration"),
         ('build = "', 'clock = "sun"\nbuild = "', 1, "'sun' is none of wall, virtual"),

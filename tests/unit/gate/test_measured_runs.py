@@ -38,7 +38,7 @@ def used() -> list[RunOptions]:
 def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, used: list[RunOptions]) -> list[Experiment]:
     found: list[Experiment] = []
 
-    def start(experiment: Experiment, *, options: RunOptions, **_: object) -> Path:
+    def start(experiment: Experiment, *_: object, options: RunOptions, **__: object) -> Path:
         found.append(experiment)
         used.append(options)
         raise UnavailableError("Nothing runs here.")

@@ -52,6 +52,7 @@ COVERED = {
     "core/model/cpio.py": "initrd",
     "parts/gate/gate_file.py": "gate file",
     "parts/gate/revisions.py": "forge event",
+    "parts/gate/points.py": "measured commit",
     "core/model/image_difference.py": "kernel identity",
     "core/model/regular_file.py": "study",
     "parts/published/data.py": "",  # comes with the program

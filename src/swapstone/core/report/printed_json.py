@@ -17,11 +17,14 @@ from swapstone.core.model.safe_text import safe_json
 
 VERSIONS: dict[str, int] = {
     "analysis": 1,
+    "bisect-result": 1,
     "conformance": 1,
     "doctor": 1,
     "document": 2,
     "explanation": 4,
+    "flags-result": 1,
     "gate-result": 1,
+    "history-result": 1,
     "image": 1,
     "images": 1,
     "libc-image": 1,

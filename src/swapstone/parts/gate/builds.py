@@ -6,18 +6,21 @@ from __future__ import annotations
 import os
 import re
 import shutil
+from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
 from swapstone.core.artifacts.placeholders import fill
 from swapstone.core.artifacts.program_size import sizes_of
 from swapstone.core.artifacts.source_tree import sha256_of
+from swapstone.core.factors import read_facts
 from swapstone.core.model import UserError
 from swapstone.core.model.regular_file import readable
 from swapstone.core.model.safe_text import safe_excerpt
 from swapstone.core.session.option_values import duration_seconds
 from swapstone.parts.build.artifacts.build_command import build_environment, run_build
 from swapstone.parts.build.artifacts.loader_files import read_dependencies
+from swapstone.parts.build.factors.build_facts import BuildFacts
 from swapstone.parts.gate.gate_file import GateFile
 from swapstone.parts.gate.revisions import Repository
 
@@ -26,6 +29,10 @@ SIDES = ("base", "head")
 
 TREE = "tree"
 """The folder in which both sides are built, beside those to which they are moved."""
+
+
+FLAGS = "-O2"
+"""What ``{flags}`` of a build stands for where no flags are bisected."""
 
 
 class BuiltSide(NamedTuple):
@@ -45,12 +52,23 @@ class BuiltSide(NamedTuple):
     loadable: dict[str, str]
     sizes: dict[str, int]
 
+    @property
+    def programs(self) -> str:
+        """Return a digest of all that a run may load; empty if a program is a script, which may import any file."""
+        if not self.sizes.keys() <= self.loadable.keys():
+            return ""
+        return sha256(
+            "\0".join(f"{path}\0{digest}" for path, digest in sorted(self.loadable.items())).encode()
+        ).hexdigest()
+
     def is_equal_to(self, other: BuiltSide) -> bool:
-        """Return whether no run can differ: what it may load is equal, and no program is a script, which may import any file."""
-        return self.loadable == other.loadable and self.sizes.keys() <= self.loadable.keys()
+        """Return whether no run can differ: what it may load is equal."""
+        return self.programs == other.programs != ""
 
 
-def build_side(repository: Repository, commit: str, file: GateFile, work: Path, name: str) -> BuiltSide:
+def build_side(
+    repository: Repository, commit: str, file: GateFile, work: Path, name: str, *, flags: str = ""
+) -> BuiltSide:
     """Export a commit, build it, and move its tree.
 
     The build finds PATH, HOME and TMPDIR of this process in its environment, and no token.
@@ -61,6 +79,7 @@ def build_side(repository: Repository, commit: str, file: GateFile, work: Path, 
         file: of the side: its build and its programs.
         work: the tree is built in its folder `TREE`.
         name: of the folder in `work` to which the tree is moved, as long as that of the other side.
+        flags: what ``{flags}`` stands for, and the values of CFLAGS and CXXFLAGS; empty for `FLAGS`, and none of these.
 
     Raises:
         UserError: the files can't be exported.
@@ -71,9 +90,10 @@ def build_side(repository: Repository, commit: str, file: GateFile, work: Path, 
     repository.export(commit, tree)
     if file.data and (tree / file.data).is_dir():
         shutil.copytree(tree / file.data, data, symlinks=True)
-    command = fill(file.build, {"jobs": str(os.cpu_count() or 1)})
+    command = fill(file.build, {"jobs": str(os.cpu_count() or 1), "flags": flags or FLAGS})
     limit_s = duration_seconds(file.machine().get("build_timeout", "1h"))  # type: ignore[arg-type] # checked when it was decoded
-    environment = {**build_environment(), "GIT_CEILING_DIRECTORIES": str(work)}
+    variables = dict.fromkeys(("CFLAGS", "CXXFLAGS"), flags) if flags else {}
+    environment = {**build_environment(), "GIT_CEILING_DIRECTORIES": str(work), **variables}
     status, output = run_build(command, tree, limit_s, environment)
     tree.rename(folder)
     paths = {each: folder / each for each in file.programs}
@@ -82,6 +102,12 @@ def build_side(repository: Repository, commit: str, file: GateFile, work: Path, 
         return BuiltSide(folder, data, error, {}, {})
     loadable = {each: sha256_of(folder / each) for each in loadable_files(folder)}
     return BuiltSide(folder, data, "", loadable, {each: _size(path) for each, path in paths.items()})
+
+
+def compilers_of(side: BuiltSide) -> tuple[str, ...]:
+    """Return the compilers that name themselves in the programs of a side."""
+    facts = (read_facts(side.folder / path) for path in sorted(side.sizes))
+    return tuple(dict.fromkeys(name for each in facts if each for name in each.of(BuildFacts).comments))
 
 
 def loadable_files(folder: Path) -> list[str]:

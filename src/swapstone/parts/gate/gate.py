@@ -24,27 +24,24 @@ from swapstone.core.session.progress import NO_PROGRESS, Progress
 from swapstone.core.session.record_handle import Record
 from swapstone.core.session.run_options import DEFAULT_OPTIONS, RunOptions
 from swapstone.exit_status import ExitStatus, Finding
-from swapstone.parts.gate.builds import SIDES, BuiltSide, build_side
+from swapstone.parts.gate.builds import SIDES, BuiltSide, build_side, compilers_of
 from swapstone.parts.gate.gate_file import (
     DEFINITION,
     FILE,
     Acceptance,
     GateFile,
-    RunKeys,
-    data_paths,
     decode_gate,
     parse_limit,
 )
 from swapstone.parts.gate.gate_result import Cause, GateResult, Row, RunFinding, finding_of_run
-from swapstone.parts.gate.revisions import Base, Repository
+from swapstone.parts.gate.points import Point, Points, definition_of
+from swapstone.parts.gate.revisions import SHORT, Base, Repository
 from swapstone.parts.gate.trusted import require_trust
 
 if TYPE_CHECKING:
     from swapstone.parts.gate.measured_runs import MeasuredRun
 
 _MOST_EXPLAINED = 3
-SHORT = 12
-"""Digits of a commit in texts."""
 _OF_BASE = " (as in the base)"
 _EXECUTED = ("instructions", "own_code", "kernel")
 
@@ -101,19 +98,17 @@ class Change:
         """Return the file whose limits hold: the base's, so that a change can't loosen its own gate."""
         return self.old or self.file
 
-    def definition(self, file: GateFile, commit: str, run: RunKeys) -> tuple[bytes, ...]:
-        """Return what determines a run beside the programs: its keys but for the limits, the machine, and the inputs that it names."""
-        keys = msgspec.structs.replace(run, fail={}).encoded()
-        inputs = (self.repository.object_of(commit, f"{file.data}{path}").encode() for path in data_paths(run))
-        return (keys, msgspec.json.encode(file.machine(), order="sorted"), *inputs)
-
     def kinds(self) -> dict[str, str]:
         """Return by name of a run of either side whether it is ``same``, ``redefined``, ``new`` or ``gone``."""
         old = self.old.run if self.old else {}
         found = {}
         for name, run in self.file.run.items():
-            before = self.definition(self.old, self.base.commit, old[name]) if self.old and name in old else None
-            same = before == self.definition(self.file, self.head, run)
+            before = (
+                definition_of(self.repository, self.old, self.base.commit, old[name])
+                if self.old and name in old
+                else None
+            )
+            same = before == definition_of(self.repository, self.file, self.head, run)
             found[name] = "new" if before is None else "same" if same else "redefined"
         return {**found, **dict.fromkeys(old.keys() - found.keys(), "gone")}
 
@@ -134,7 +129,7 @@ class Change:
                     f"The paths of {FILE} match no file of {commit[:SHORT]}.",
                     'For example: paths = ["*.c", "*.h", "Makefile"]',
                 )
-        if self.old is None or (self.old.build, self.old.programs) != (self.file.build, self.file.programs):
+        if self.old is None or self.old.built_by != self.file.built_by:
             return False
         return not any(self.repository.changed(self.base.commit, self.head, file.paths) for file, _ in sides)
 
@@ -205,6 +200,8 @@ class _Gate:
             measured = dict(self._measured(before, after, work / "cwd"))
             if self._options.run.sharing.store:
                 measured |= self._contradicted(measured)
+            if whole and not change.uncommitted and (change.old or change.file).built_by == change.file.built_by:
+                self._store((before, after), measured)
             rows = (*(row for one in measured.values() for row in one.rows), *self._sizes(before, after))
             findings = (*(each for one in measured.values() for each in one.findings), *self._redefined(before, after))
             records = {name: one.record for name, one in measured.items() if one.record}
@@ -240,6 +237,23 @@ class _Gate:
                 self._uncounted.append(f"{name} is new here, and not counted: the base can't run it.")
                 found = found._replace(findings=())
             yield label, found
+
+    def _store(self, sides: tuple[BuiltSide, BuiltSide], measured: Mapping[str, MeasuredRun]) -> None:
+        """Store what is known of both commits, as a bisection does."""
+        change, found = self._change, list(measured.items())
+        if not all(one.counts for one in measured.values()):
+            return
+        points = Points(change.repository, change.head)
+        for place, commit in enumerate((change.base.commit, change.head)):
+            side = sides[place]
+            point = Point(
+                programs=side.programs,
+                compilers=compilers_of(side),
+                machine={name: text for _, one in found for name, text in one.tools.items()},
+                sizes=side.sizes,
+                runs={name: one.counts[place] for name, one in found},
+            )
+            points.store(commit, point)
 
     def _contradicted(self, measured: Mapping[str, MeasuredRun]) -> Iterator[tuple[str, MeasuredRun]]:
         """Make the runs again from which something follows, and another one by chance; yield those of which the store has other ones."""

@@ -106,6 +106,11 @@ class GateFile(FrozenStruct, frozen=True, kw_only=True):
     data: str = ""
     accept: tuple[Acceptance, ...] = ()
 
+    @property
+    def built_by(self) -> tuple[bytes, ...]:
+        """Return what determines the programs beside the sources."""
+        return (self.build.encode(), *(each.encode() for each in self.programs))
+
     def limits(self, run: str) -> dict[str, Limit]:
         """Return the limits of a run by metric; of a name that is no run, the file's."""
         own = self.run[run].fail if run in self.run else {}
@@ -213,8 +218,8 @@ def _problems(file: GateFile) -> Iterator[tuple[str, str, str]]:
         wrong = (text for text in texts if not _is_below(PurePosixPath(text)))
         yield from (("", key, f"{text!r} is no path below the repository's folder") for text in wrong)
     yield from (("", key, "it is empty") for key in ("build", "programs", "fail", "run") if not getattr(file, key))
-    if placeholders_in(file.build) - {"jobs"}:
-        yield "", "build", "its only placeholder is {jobs}"
+    if placeholders_in(file.build) - {"jobs", "flags"}:
+        yield "", "build", "its only placeholders are {jobs} and {flags}"
     yield from (("", "fail", problem) for problem in _limit_problems(file, file.fail))
     yield from (("", key, problem) for key, problem in _option_problems(file, _OF_FILE))
     for name, run in file.run.items():

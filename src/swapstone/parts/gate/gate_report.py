@@ -15,10 +15,10 @@ from swapstone.core.report.printed_json import printed_json
 from swapstone.core.report.tables import text_table
 from swapstone.exit_status import ExitStatus
 from swapstone.parts.gate.gate_result import Cause, GateResult, Row
+from swapstone.parts.gate.revisions import SHORT
 
 MARKER = "<!-- swapstone gate -->"
 """First line of the Markdown, by which a comment is found again."""
-_HASH_DIGITS = 12
 _MOST_ANNOTATIONS = 9
 """GitHub shows 10 of each kind a step, and the first is the answer."""
 _JUNIT: Mapping[str | ExitStatus, tuple[str, ...]] = {
@@ -44,9 +44,9 @@ def document_of(result: GateResult) -> Document:
     facts = [f"{each.clause}." for each in result.findings]
     facts += [f"Accepted: {each}." for each in result.accepted]
     return Document(
-        title=f"Gate of {result.head[:_HASH_DIGITS]}",
+        title=f"Gate of {result.head[:SHORT]}",
         answer=result.answer,
-        lead=(f"Base {result.base[:_HASH_DIGITS]}: {result.base_reason}.", *facts),
+        lead=(f"Base {result.base[:SHORT]}: {result.base_reason}.", *facts),
         sections=tuple(sections),
         notices=tuple(map(Item, result.notes)),
         closing=(Section(title="What to do next", blocks=(Commands(commands=tuple(_commands(result))),)),),
@@ -161,4 +161,4 @@ def to_junit(result: GateResult) -> str:
         )
         for name in names
     ]
-    return junit_xml(f"swapstone gate {result.head[:_HASH_DIGITS]}", suites)
+    return junit_xml(f"swapstone gate {result.head[:SHORT]}", suites)

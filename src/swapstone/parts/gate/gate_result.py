@@ -40,6 +40,16 @@ class Row(FrozenStruct, frozen=True, kw_only=True):
     state: State
 
     @property
+    def name(self) -> tuple[str, str, str]:
+        """Return what tells it from other rows."""
+        return self.run, self.metric, self.detail
+
+    @property
+    def share(self) -> float:
+        """Return the size of the difference as a share of the base; 0 where that is 0."""
+        return abs(self.difference) / self.base if self.base else 0.0
+
+    @property
     def ratio(self) -> float:
         """Return by which factor the difference changes the base; 0 if a side is 0."""
         return 1 + self.difference / self.base if self.base and self.head else 0.0

@@ -9,6 +9,7 @@ import shlex
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import msgspec
@@ -25,6 +26,7 @@ from swapstone.core.model import (
 )
 from swapstone.core.model.errors import MissingProgramsError
 from swapstone.core.model.run_sharing import NO_SHARING
+from swapstone.core.model.safe_text import safe
 from swapstone.core.report.answer.outcome import finding_of
 from swapstone.core.report.verdict_groups import DIFFERS
 from swapstone.core.session import experiment as experiments
@@ -40,6 +42,7 @@ from swapstone.parts.gate.builds import SIDES
 from swapstone.parts.gate.gate_file import UNITS, WALL, Limit, RunKeys, data_paths
 from swapstone.parts.gate.gate_result import Row, RunFinding, State, finding_of_run
 from swapstone.parts.vm.factors.kernel import PACKAGED
+from swapstone.parts.vm.machine.vm_target import CARRIED
 from swapstone.parts.vm.report.executed import NAME, OWN_CODE, counts_context
 
 REPLICATES = 2
@@ -61,7 +64,7 @@ class Place(NamedTuple):
     """Where a run is measured.
 
     Attributes:
-        trees: the built trees of base and head.
+        trees: the built trees of base and head, or of one of them.
         data: the folder that ``{data}`` stands for.
         folder: an empty working directory.
         machine: options of the virtual machine.
@@ -69,7 +72,7 @@ class Place(NamedTuple):
         progress: receives events.
     """
 
-    trees: tuple[Path, Path]
+    trees: tuple[Path, ...]
     data: Path
     folder: Path
     machine: Mapping[str, object]
@@ -85,12 +88,16 @@ class MeasuredRun(NamedTuple):
         findings: what is wrong with the run itself.
         record: None if none was made.
         note: which rows are not worse, because they depend on addresses; else empty.
+        counts: what each side executed in each replicate, for `rows_of`; none where nothing was counted.
+        tools: versions and digests of what made the run, by name.
     """
 
     rows: tuple[Row, ...]
     findings: tuple[RunFinding, ...]
     record: Record | None = None
     note: str = ""
+    counts: tuple[tuple[dict[str, int], ...], ...] = ()
+    tools: Mapping[str, str] = MappingProxyType({})
 
     @property
     def by_own_code(self) -> list[Row]:
@@ -146,15 +153,73 @@ def measure_once(
     """
     options = dataclasses.replace(place.options, sharing=NO_SHARING) if moved else place.options
     request = _request(name, run, limits, place, moved=moved)
+    found = _record_of(name, request, options, place.progress)
+    return _judged(name, limits, found) if isinstance(found, Record) else MeasuredRun((), (found,))
+
+
+class Counted(NamedTuple):
+    """What the programs of one tree executed in a run.
+
+    Attributes:
+        counts: of each replicate, for `rows_of`.
+        tools: versions and digests of what made the run, by name.
+        error: why nothing is known, as a clause; empty if it is.
+    """
+
+    counts: tuple[dict[str, int], ...] = ()
+    tools: Mapping[str, str] = MappingProxyType({})
+    error: str = ""
+
+
+def measure_alone(name: str, run: RunKeys, place: Place, folder: Path) -> Counted:
+    """Measure a run of one tree on the exact clock.
+
+    Args:
+        name: of the run.
+        run: its definition.
+        place: where and how it runs, with one tree.
+        folder: of its record.
+
+    Raises:
+        UserError: as `measure_once`.
+    """
+    found = _record_of(name, _request(name, run, {}, place, moved=False), place.options, place.progress, folder)
+    if not isinstance(found, Record):
+        return Counted(error=found.text)
+    (by_block, *_), notes = _counts(found)
+    failed = next((each for each in found.view.runs if each.status is not Status.OK), None)
+    if failed is not None or len(by_block) < REPLICATES:
+        return Counted(error=safe(failed.reason) if failed else f"nothing was counted. {notes}")
+    return Counted(tuple(dict(by_block[block]) for block in sorted(by_block)), tools_of(found))
+
+
+def tools_of(record: Record) -> dict[str, str]:
+    """Return versions and digests of what makes runs, by name; not those of the programs."""
+    manifest = record.view.manifest
+    return {name: text for name, text in (manifest.tools if manifest else ()) if name != CARRIED}
+
+
+def _record_of(
+    name: str, request: ExperimentRequest, options: RunOptions, progress: Progress, out: Path | None = None
+) -> Record | RunFinding:
     try:
-        record = Record(experiments.start(resolve(request), options=options, progress=place.progress))
+        return Record(experiments.start(resolve(request), out, options=options, progress=progress))
     except MissingProgramsError:
         raise
     except NothingComparableError as error:
-        return MeasuredRun((), (finding_of_run(name, error.finding, error.message),))
+        return finding_of_run(name, error.finding, error.message)
     except UnavailableError as error:
-        return MeasuredRun((), (finding_of_run(name, Finding.NOT_COMPARED, error.message),))
-    return _judged(name, limits, record)
+        return finding_of_run(name, Finding.NOT_COMPARED, error.message)
+
+
+def _counts(record: Record) -> tuple[Sequence[Mapping[int, Mapping[str, int]]], str]:
+    """Return the counts of each side by replicate, and why there are none."""
+    context = counts_context(record.view, record.view.meta.description)  # type: ignore[arg-type] # not read
+    found: Mapping[tuple[str, str, str], dict[int, Mapping[str, int]]] = context.pieces.get(NAME) or {}  # type: ignore[assignment] # its own piece
+    by_variant = {variant: each for (_, _, variant), each in found.items()}
+    names = by_variant if record.experiment.alone else [f"{COMMAND}={side}" for side in SIDES]
+    nothing: dict[int, Mapping[str, int]] = {}
+    return [by_variant.get(name, nothing) for name in names] or [nothing], " ".join(context.notes)
 
 
 def _request(name: str, run: RunKeys, limits: Mapping[str, Limit], place: Place, *, moved: bool) -> ExperimentRequest:
@@ -188,7 +253,7 @@ def _request(name: str, run: RunKeys, limits: Mapping[str, Limit], place: Place,
             **keys,
             **(host if on_wall else machine),
             "commands": tuple(map(shlex.join, commands)),
-            "names": SIDES,
+            "names": SIDES[: len(place.trees)],
             "seed": 0,
         }
     )
@@ -236,20 +301,18 @@ def _judged(name: str, limits: Mapping[str, Limit], record: Record) -> MeasuredR
         return MeasuredRun((_timed_row(name, timed, limit, worse=finding is Finding.WORSE),), (), record)
     if finding is not Finding.NONE:
         return MeasuredRun((), (finding_of_run(name, finding, timed.reason if timed else record.reason),), record)
-    context = counts_context(record.view, record.view.meta.description)  # type: ignore[arg-type] # not read
-    found: Mapping[tuple[str, str, str], dict[int, Mapping[str, int]]] = context.pieces.get(NAME) or {}  # type: ignore[assignment] # its own piece
-    by_variant = {variant: each for (_, _, variant), each in found.items()}
-    counted = [by_variant.get(f"{COMMAND}={side}", {}) for side in SIDES]
+    counted, notes = _counts(record)
     blocks = sorted(counted[0].keys() & counted[1].keys())
     if len(blocks) < REPLICATES:
-        why = " ".join(context.notes) or f"{len(blocks)} of {REPLICATES} replicates have counts."
+        why = notes or f"{len(blocks)} of {REPLICATES} replicates have counts."
         return MeasuredRun((), (finding_of_run(name, Finding.NOT_COMPARED, f"nothing was counted. {why}"),), record)
     counts = [[dict(side[block]) for block in blocks] for side in counted]
     before, after = (min(_sum(each, OWN_CODE) for each in side) for side in counts)
     peak = next((row for row in compared if row.metric.name == "maxrss" and row.baseline_values), None)
     memory = (peak.baseline_values, peak.candidate_values) if peak else None
-    rows = tuple(_rows(name, limits, counts, memory))
-    return MeasuredRun(rows, tuple(lost_work(name, before, after)), record)
+    rows = tuple(rows_of(name, limits, counts, memory))
+    kept = tuple(map(tuple, counts))
+    return MeasuredRun(rows, tuple(lost_work(name, before, after)), record, counts=kept, tools=tools_of(record))
 
 
 def _timed_row(name: str, row: Comparison, limit: Limit | None, *, worse: bool) -> Row:
@@ -286,13 +349,20 @@ def _sum(counts: Mapping[str, int], names: Sequence[str]) -> int:
     return sum(counts.get(name, 0) for name in names)
 
 
-def _rows(
+def rows_of(
     run: str,
     limits: Mapping[str, Limit],
-    counts: list[list[dict[str, int]]],
-    memory: tuple[Sequence[float], Sequence[float]] | None,
+    counts: Sequence[Sequence[Mapping[str, int]]],
+    memory: tuple[Sequence[float], Sequence[float]] | None = None,
 ) -> Iterator[Row]:
-    """Yield the rows of a run: instructions with their two parts, faults, each system call of either side, memory."""
+    """Yield the judged rows of a run: instructions with their two parts, faults, each system call of either side, memory.
+
+    Args:
+        run: its name.
+        limits: by metric.
+        counts: of base and head, in each replicate, with the names of `counts_context`.
+        memory: peaks of both in bytes; None without that row.
+    """
     parts = []
     for metric, names in _PARTS.items():
         floor = FLOORS[names[0]]
@@ -316,7 +386,7 @@ def _rows(
         yield judged_row(run, "memory", memory, limits.get("memory"))
 
 
-def _sides(counts: list[list[dict[str, int]]], names: Sequence[str]) -> tuple[list[float], list[float]]:
+def _sides(counts: Sequence[Sequence[Mapping[str, int]]], names: Sequence[str]) -> tuple[list[float], list[float]]:
     """Return the sum of counts of base and head by replicate."""
     before, after = ([float(_sum(each, names)) for each in side] for side in counts)
     return before, after

@@ -23,6 +23,10 @@ _DEPTH = (
     "In continuous integration, fetch the parent too: fetch-depth: 2 of actions/checkout, or 0 for the whole history."
 )
 _REFUSED_EVENTS = ("pull_request_target", "workflow_run", "issue_comment")
+_HARMLESS = ("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false")
+"""No command of git runs a hook of the repository."""
+SHORT = 12
+"""Digits of a commit in texts."""
 FILE_TIME = 315532800
 """Modification time of each exported file: SOURCE_DATE_EPOCH of builds."""
 
@@ -70,7 +74,7 @@ class Repository:
         """
         kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
         return run_tool(
-            ("git", "-C", str(self.top), *arguments),
+            ("git", "-C", str(self.top), *_HARMLESS, *arguments),
             f"`git {arguments[0]}` in {self.top}",
             environment={**kept, "LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0", **(environment or {})},
         )
@@ -191,7 +195,7 @@ class Repository:
             own = self.top / path
             if not (own / ".git").exists() or not (module := Repository(own)).commit(its_commit):
                 raise UserError(
-                    f"The submodule {path} is not here with the commit {its_commit[:12]}.",
+                    f"The submodule {path} is not here with the commit {its_commit[:SHORT]}.",
                     "Fetch it: git submodule update --init --recursive (submodules: recursive of actions/checkout)",
                 )
             shutil.rmtree(folder / path, ignore_errors=True)

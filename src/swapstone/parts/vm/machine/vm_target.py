@@ -88,6 +88,10 @@ def missing_features(machine: EmulatedMachine, cpuinfo: str) -> str:
     return f"; no variants of C libraries that need {', '.join(missing)}" if missing else ""
 
 
+CARRIED = "files of own programs"
+"""Name of their digest among the tools."""
+
+
 def is_running(report: GuestReport, banner: str) -> bool:
     """Return whether the running kernel has the banner of a kernel's file."""
     text = banner.removeprefix("Linux version ")  # the banner of a bzImage does not contain these words
@@ -245,9 +249,7 @@ class VmTarget(ObservedTarget):
         if not groups:
             return ()
         digest = hashlib.sha256(archive(placed({}, carried))).hexdigest()
-        return (
-            ("files of own programs", f"{len(carried.files)} files, {carried.size_bytes()} bytes, SHA-256 {digest}"),
-        )
+        return ((CARRIED, f"{len(carried.files)} files, {carried.size_bytes()} bytes, SHA-256 {digest}"),)
 
     def image_differences(self) -> tuple[ImageDifference, ...]:
         """Return the differences between the images; see `Target.image_differences`."""
