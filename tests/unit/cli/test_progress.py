@@ -78,8 +78,27 @@ def test_builds_have_a_count_and_a_remaining_time(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(time, "monotonic", lambda: clock[0])
     text = _text()
     assert text.step("building", 0, 54, "lua libc=glibc") == "building 1 of 54; lua libc=glibc"
-    clock[0] += 30
-    assert text.step("building", 9, 54, "lua libc=musl") == "building 10 of 54; about 2 min 30 s left; lua libc=musl"
+    for done, left in ((1, ""), (2, ""), (3, "about 3 min 24 s left; "), (4, "about 3 min 20 s left; ")):
+        clock[0] += 4
+        assert text.step("building", done, 54, "lua") == f"building {done + 1} of 54; {left}lua"
+
+
+@pytest.mark.parametrize("took_s", [(0.0, 0.0, 0.0, 200.0), (200.0, 0.1, 0.1, 0.1), (3.0, 40.0, 3.0, 3.0)])
+def test_no_remaining_time_follows_from_programs_of_other_kinds(
+    monkeypatch: pytest.MonkeyPatch, took_s: tuple[float, ...]
+) -> None:
+    clock = [100.0]
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    text = _text()
+    text.step("building", 0, 20, "lwip")
+    for done, each_s in enumerate(took_s, start=1):
+        clock[0] += each_s
+        shown = text.step("building", done, 20, "lwip")
+    assert shown == "building 5 of 20; lwip"
+    for done in range(5, 20):  # another step has a time of its own
+        text.step("calibrating", done - 5, 20, "w")
+        clock[0] += 5
+    assert text.step("calibrating", 15, 20, "w") == "calibrating 16 of 20; about 25 s left; w"
 
 
 def test_before_the_first_check_the_line_names_it_and_a_fixed_number_of_blocks_is_counted() -> None:

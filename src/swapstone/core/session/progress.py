@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import statistics
 import time
 from collections.abc import Callable
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from swapstone.core.model import IDLE, Experiment, Run, Trial
+from swapstone.core.model.announcement import RECEIVER
 from swapstone.core.model.experiment import WAKEUP_INTERVAL_US
 from swapstone.core.model.number_text import percent, quantity
 from swapstone.core.plan.stopping import StopDecision, first_block
@@ -21,6 +23,11 @@ MESSAGE_INTERVAL_S = 15.0
 
 _FIRST_FIGURES = 8
 """So many runs of a first replicate are printed."""
+
+
+_LEAST_STEPS, _ALIKE = 3, 0.5
+"""The time that other programs, or workloads, take follows from so many whose times have a standard deviation of this share of the mean.
+The standard error of the mean is then less than a third of it."""
 
 
 class Progress:
@@ -80,7 +87,7 @@ class ProgressText:
         self._began_ns = time.monotonic_ns()
         """When the last block ended, or the experiment began."""
         self._step = ""
-        self._step_began_s = 0.0
+        self._step_ends_s: list[float] = []
         self._workloads = workloads_by_name(experiment) if experiment.virtual else {}
         self._figures = 0
 
@@ -131,10 +138,13 @@ class ProgressText:
         """
         now = time.monotonic()
         if what != self._step or done == 0:
-            self._step, self._step_began_s = what, now
+            self._step, self._step_ends_s = what, [now]
+        self._step_ends_s += [now] * (done + 1 - len(self._step_ends_s))
+        took_s = [after - before for before, after in itertools.pairwise(self._step_ends_s)]
         left = ""
-        if 0 < done < total and (took_s := now - self._step_began_s) > 1:
-            left = f"about {format_duration(round(took_s / done * (total - done) * 1e9))} left"
+        # A program that was built before takes no time, and a network stack minutes: how long others take is not known from them.
+        if _LEAST_STEPS <= done < total and sum(took_s) > 1 and statistics.stdev(took_s) <= sum(took_s) / done * _ALIKE:
+            left = f"about {format_duration(round(sum(took_s) / done * (total - done) * 1e9))} left"
         return "; ".join(filter(None, (self.label, f"{what} {min(done + 1, total)} of {total}", left, name)))
 
     def _remaining(self, trial: Trial, done: int, total: int) -> str:
@@ -260,9 +270,10 @@ class LineProgress(TextProgress):
 
 
 def as_progress(progress: ProgressLike) -> Progress:
-    """Return the receiver of events that a caller passed as a `Progress`, a function or None."""
+    """Return the receiver of events that a caller passed as a `Progress`, a function or None; it gets announced acts, too."""
     if progress is None:
-        return NO_PROGRESS
-    if callable(progress):
-        return LineProgress(progress)
+        progress = NO_PROGRESS
+    elif callable(progress):
+        progress = LineProgress(progress)
+    RECEIVER.set(progress.note)
     return progress

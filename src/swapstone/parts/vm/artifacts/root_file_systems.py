@@ -24,11 +24,19 @@ import msgspec
 
 from swapstone.core.artifacts.cache_folder import locked, new_folder, read_description, sha256_of
 from swapstone.core.model import Direction, FrozenStruct, Metric, Quantity, UserError
+from swapstone.core.model.announcement import announced
 from swapstone.core.model.directories import cache_dir, write_whole
 from swapstone.core.model.regular_file import readable
 from swapstone.core.model.safe_text import safe
 from swapstone.parts.vm.artifacts.container_images import pinned_image, save_image
-from swapstone.parts.vm.artifacts.root_archives import ArchiveError, TarEntry, decompressed, layers_of, read_tar
+from swapstone.parts.vm.artifacts.root_archives import (
+    DAMAGED_HINT,
+    ArchiveError,
+    TarEntry,
+    decompressed,
+    layers_of,
+    read_tar,
+)
 from swapstone.parts.vm.factors.container_image import PREFIX, is_image, parse_image
 
 MOST_ENTRIES = 500_000
@@ -98,6 +106,9 @@ def resolve_inside(path: str, target: Callable[[str], str | None]) -> str | None
     return "/".join(at)
 
 
+_FORMS = "A root file system is a folder, a tar archive, an OCI archive or `docker save`."
+
+
 class RootTree:
     """The index of a root file system.
 
@@ -118,12 +129,9 @@ class RootTree:
         self._blobs = 0
         self._names: dict[str, set[str]] = {}  # of what is in each folder
 
-    def refuse(self, why: str) -> UserError:
+    def refuse(self, why: str, hint: str = _FORMS) -> UserError:
         """Return an error on the source."""
-        return UserError(
-            f"{safe(self._name)} {why}.",
-            "A root file system is a folder, a tar archive, an OCI archive or `docker save`.",
-        )
+        return UserError(f"{safe(self._name)} {why}.", hint)
 
     def add_folder(self, path: str, *, sticky: bool = False) -> None:
         """Add a folder; one that exists stays, with its content."""
@@ -420,7 +428,8 @@ def _unpack(source: str, architecture: str, *, archive: bool) -> RootFileSystem:
         with locked(roots / "lock"):
             found = read_description(note, RootFileSystem) if note else None
             if found is None or not (roots / found.sha256 / _SEAL).is_file():
-                found = _collect(source, architecture, roots, archive=archive)
+                with announced(f"{'unpacking' if archive else 'copying'} {title}"):
+                    found = _collect(source, architecture, roots, archive=archive)
                 if note:
                     write_whole(note, msgspec.json.encode(found))
         home = roots / found.sha256
@@ -550,9 +559,9 @@ def read_tree(source: str, architecture: str, work: Path, *, archive: Path | Non
             image.layer += 1
             digest = _add_archive(image, layer.file, layered=True)
             if layer.unpacked_sha256 and digest != layer.unpacked_sha256:
-                raise ArchiveError(f"is damaged: the layer {layer.name[:80]!r} does not match its digest")
+                raise ArchiveError(f"is damaged: the layer {layer.name[:80]!r} does not match its digest", DAMAGED_HINT)
     except ArchiveError as error:
-        raise first.refuse(str(error)) from error
+        raise first.refuse(*error.args) from error
     return image
 
 
