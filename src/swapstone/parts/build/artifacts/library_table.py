@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""The libraries that ``--with`` builds. Another library is one entry here, and one in ``native/libraries.toml``."""
+"""The libraries that ``--with`` builds, and C libraries. Another one is one entry here, and one in ``native/libraries.toml``."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import msgspec
+
+from swapstone.core.model.directories import cache_dir
 
 _MAKE = ("make", "command -v make")
 _PERL = ("perl", "perl -MIPC::Cmd -e 1")
@@ -240,6 +243,24 @@ LIBRARIES: dict[str, Library] = {
     ),
 }
 """By the name that ``--with`` accepts."""
+
+C_LIBRARIES: dict[str, Library] = {
+    "musl:1.2.5": Library(
+        # Its dynamic loader is the library itself, which programs name by its path.
+        command="CFLAGS={cflags} ./configure CC={cc} --prefix={prefix} --syslibdir={prefix}/lib\nmake -j{jobs} install",
+        links=("c",),
+        headers="",
+        packages=(),
+        find=(),
+        description="musl 1.2.5, built by cc from its pinned source, with the options of its configure script",
+    ),
+}
+"""C libraries by level of the factor ``libc``: NAME:VERSION."""
+
+
+def builds_of(name: str) -> Path:
+    """Return the folder in the cache with the builds of a library. Linkers and loaders separate folders by colons."""
+    return cache_dir().resolve() / "libraries" / name.replace(":", "-")
 
 
 _HEADER = re.compile(r"fatal error: ['\"]?([\w./+-]+\.h\w*)['\"]?(?:: No such file or directory| file not found)")

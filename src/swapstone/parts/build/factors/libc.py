@@ -12,8 +12,12 @@ from pathlib import Path
 from swapstone.core.factors.elf_file import read_facts
 from swapstone.core.factors.factor import Evidence, Level, ProgramFacts, Recipe, Stage
 from swapstone.core.model import FrozenStruct, UserError
+from swapstone.parts.build.artifacts.library_table import C_LIBRARIES, builds_of
 from swapstone.parts.build.build import Build
 from swapstone.parts.build.factors.build_facts import BuildFacts
+
+INSTALLED = ("glibc", "musl")
+"""The C libraries of the distribution's packages."""
 
 _FORMS = "It must have include/stdio.h, lib/crt1.o and lib/libc.so or lib/libc.a, in the folder itself or in its usr."
 
@@ -188,6 +192,7 @@ class Libc:
     )
 
     forms: tuple[Level, ...] = (
+        *(Level(name=name, description=library.description) for name, library in C_LIBRARIES.items()),
         Level(
             name="FOLDER",
             description="a musl, glibc or uClibc-ng with headers, objects and loader, with a slash in its path",
@@ -213,13 +218,31 @@ class Libc:
         tree = read_tree(root)
         return Level(name=str(root), description=f"{tree.kind} in a folder of the user")
 
+    def level_of_text(self, text: str) -> Level | None:
+        """Return the level of a C library with its version, NAME:VERSION; see `TakesTexts`.
+
+        Raises:
+            UserError: no source of this version is pinned.
+        """
+        if ":" not in text:
+            return None
+        if text not in C_LIBRARIES:
+            raise UserError(
+                f"{text[:80]!a} can't be a level of libc: no source of it is pinned.",
+                f"Known: {', '.join((*INSTALLED, *C_LIBRARIES))}. A folder with another one is a level, too: libc=glibc,./FOLDER",
+            )
+        return Level(name=text, description=C_LIBRARIES[text].description)
+
     def observe(self, evidence: Evidence) -> str | None:
-        """Name the C library by its folder if the user named one and all evidence lies in it; else by its kind."""
+        """Name the C library by its folder if the user named one and all evidence lies in it; else by its kind, or as NAME:VERSION."""
         kind = self._kind(evidence)
-        root = evidence.path_of(self.name) if evidence.path_levels else ""
-        if not root or kind is None:
-            return kind
+        if kind is None:
+            return None
         files = [path for path in _paths(evidence) if any(each.match(_name(path)) for each in _FILE_NAMES.values())]
+        marks = evidence.program.of(BuildFacts).marks if evidence.program else ()
+        root = evidence.path_of(self.name) if evidence.path_levels else ""
+        if not root:
+            return "+".join(sorted({level_of_file(each) or kind for each in files or marks})) or kind
         outside = [path for path in files if not Path(path).is_relative_to(root)]
         if outside:
             return f"{kind} of {outside[0]}"
@@ -227,8 +250,7 @@ class Libc:
             tree = read_tree(Path(root))
         except UserError:
             return kind  # the folder is gone: nothing can be observed of it
-        marked = evidence.program is not None and tree.mark() in evidence.program.of(BuildFacts).marks
-        return root if kind == tree.kind and (files or marked) else kind
+        return root if kind == tree.kind and (files or tree.mark() in marks) else kind
 
     def _kind(self, evidence: Evidence) -> str | None:
         """Name the C library by the program's loader, by its mapped objects, and by what is linked into its file.
@@ -242,6 +264,11 @@ class Libc:
         if evidence.program is not None:
             found |= _linked_in(evidence.program)
         return "+".join(sorted(found)) or None
+
+
+def level_of_file(path: str) -> str:
+    """Return the level, NAME:VERSION, of which a file or folder in the cache is; empty for others."""
+    return next((name for name in C_LIBRARIES if Path(path).is_relative_to(builds_of(name))), "")
 
 
 def _paths(evidence: Evidence) -> tuple[str, ...]:
