@@ -129,6 +129,16 @@ def _running(
     return text
 
 
+def test_what_is_built_and_calibrated_takes_no_part_of_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [10**9]
+    monkeypatch.setattr(time, "monotonic_ns", lambda: clock[0])
+    text = ProgressText(experiment(workloads=WORKLOADS, budget_ns=60 * 10**9))
+    clock[0] += 300 * 10**9
+    assert _left(text) == "at most 60 s left"
+    clock[0] += 20 * 10**9
+    assert _left(text) == "at most 40 s left"
+
+
 def test_the_time_left_counts_down(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [10**9]
     monkeypatch.setattr(time, "monotonic_ns", lambda: clock[0])

@@ -84,8 +84,8 @@ class ProgressText:
         self.block = 0
         self.used_ns = 0
         self.decision: StopDecision | None = None
-        self._began_ns = time.monotonic_ns()
-        """When the last block ended, or the experiment began."""
+        self._began_ns = 0
+        """When the last block ended, or the first trial began: what is built before has no part of the budget."""
         self._step = ""
         self._step_ends_s: list[float] = []
         self._workloads = workloads_by_name(experiment) if experiment.virtual else {}
@@ -151,6 +151,7 @@ class ProgressText:
         """Return the estimate of the last decision, which counts down; before the first one, what is known is the budget."""
         if self.trial_ns and not self.experiment.timed and trial.block <= self.experiment.blocks:
             return f"about {format_duration(((self.experiment.blocks - trial.block + 1) * total - done) * self.trial_ns)} left"
+        self._began_ns = self._began_ns or time.monotonic_ns()
         elapsed_ns = time.monotonic_ns() - self._began_ns
         if self.decision is not None and self.decision.remaining_ns is not None:
             left_ns, text = self.decision.remaining_ns - elapsed_ns, "about {} left"
