@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from swapstone.cli.display import TerminalDisplay
-from swapstone.core.model import CURRENT_RULES, REPORT_CORRECTION, Experiment, OwnProgram, Trial
+from swapstone.core.model import CURRENT_RULES, REPORT_CORRECTION, VIRTUAL_CLOCK, Experiment, OwnProgram, Trial
 from swapstone.core.plan.stopping import StopDecision
 from swapstone.core.session.precision_stop import needed_pairs
 from swapstone.core.session.progress import LineProgress, ProgressText
@@ -78,7 +78,7 @@ def test_builds_have_a_count_and_a_remaining_time(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(time, "monotonic", lambda: clock[0])
     text = _text()
     assert text.step("building", 0, 54, "lua libc=glibc") == "building 1 of 54; lua libc=glibc"
-    for done, left in ((1, ""), (2, ""), (3, "about 3 min 24 s left; "), (4, "about 3 min 20 s left; ")):
+    for done, left in ((1, ""), (2, ""), (3, ""), (4, "about 3 min 20 s left; "), (5, "about 3 min 16 s left; ")):
         clock[0] += 4
         assert text.step("building", done, 54, "lua") == f"building {done + 1} of 54; {left}lua"
 
@@ -137,6 +137,19 @@ def test_what_is_built_and_calibrated_takes_no_part_of_the_budget(monkeypatch: p
     assert _left(text) == "at most 60 s left"
     clock[0] += 20 * 10**9
     assert _left(text) == "at most 40 s left"
+
+
+def test_the_first_replicate_is_completed_beyond_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [10**9]
+    monkeypatch.setattr(time, "monotonic_ns", lambda: clock[0])
+    works = (("libc", "b_string_strlen"), ("libc", "b_malloc_tiny1"))
+    text = ProgressText(experiment(workloads=works, budget_ns=60 * 10**9, clock=VIRTUAL_CLOCK))
+    assert _left(text).startswith("first verdicts after replicate")  # how long a trial takes is not known
+    for done, left in ((1, "at most 55 s left"), (2, "at most 50 s left"), (4, "at most 40 s left")):
+        clock[0] += (done - done // 2) * 5 * 10**9
+        assert text.trial(TRIAL, done, 10).startswith(f"{left}; ")
+    clock[0] += 40 * 10**9
+    assert text.trial(TRIAL, 5, 10).startswith("about 60 s left of the first replicate; ")
 
 
 def test_the_time_left_counts_down(monkeypatch: pytest.MonkeyPatch) -> None:

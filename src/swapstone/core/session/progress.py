@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import itertools
 import statistics
 import time
 from collections.abc import Callable
@@ -25,9 +24,8 @@ _FIRST_FIGURES = 8
 """So many runs of a first replicate are printed."""
 
 
-_LEAST_STEPS, _ALIKE = 3, 0.5
-"""The time that other programs, or workloads, take follows from so many whose times have a standard deviation of this share of the mean.
-The standard error of the mean is then less than a third of it."""
+_LEAST_STEPS, _ALIKE = 4, 1.5
+"""The time that other programs, or workloads, take follows from so many, of which both halves took as long, within this factor."""
 
 
 class Progress:
@@ -140,11 +138,11 @@ class ProgressText:
         if what != self._step or done == 0:
             self._step, self._step_ends_s = what, [now]
         self._step_ends_s += [now] * (done + 1 - len(self._step_ends_s))
-        took_s = [after - before for before, after in itertools.pairwise(self._step_ends_s)]
-        left = ""
+        ends, half, left = self._step_ends_s, done // 2, ""
+        early_s, late_s = ends[half] - ends[0], ends[done] - ends[done - half]
         # A program that was built before takes no time, and a network stack minutes: how long others take is not known from them.
-        if _LEAST_STEPS <= done < total and sum(took_s) > 1 and statistics.stdev(took_s) <= sum(took_s) / done * _ALIKE:
-            left = f"about {format_duration(round(sum(took_s) / done * (total - done) * 1e9))} left"
+        if _LEAST_STEPS <= done < total and now - ends[0] > 1 and max(early_s, late_s) <= _ALIKE * min(early_s, late_s):
+            left = f"about {format_duration(round((now - ends[0]) / done * (total - done) * 1e9))} left"
         return "; ".join(filter(None, (self.label, f"{what} {min(done + 1, total)} of {total}", left, name)))
 
     def _remaining(self, trial: Trial, done: int, total: int) -> str:
@@ -163,6 +161,11 @@ class ProgressText:
         else:
             left_ns = self.budget_ns - self.used_ns - elapsed_ns
             text = "about {} left, or longer" if self.experiment.budget_extends else "at most {} left"
+            # The first block is completed, however long it takes. How long a machine's trials take is known after one of them.
+            if (block_ns := elapsed_ns * (total - done) // max(1, done)) > left_ns and done:
+                return f"about {format_duration(block_ns)} left of the first {self.unit}"
+            if self.experiment.virtual and not done:
+                return ""
         # A block that has begun is completed, and the runs on which the estimate depends may have been stored ones.
         return text.format(format_duration(left_ns)) if left_ns >= 0 else "longer than estimated"
 

@@ -318,7 +318,11 @@ def _check_budgets(planned: Planned, progress: Progress) -> None:
                     f"Part {name}: {error.message}", "Give it a larger --budget, or an exact number of --blocks."
                 ) from error
             later = experiment.own is not None or experiment.virtual
-            known = "what it holds is known after its first block" if later else "it suffices if trials are as short as planned"
+            known = (
+                "what it holds is known after its first block"
+                if later
+                else "it suffices if trials are as short as planned"
+            )
             progress.note(
                 f"Part {name} has {format_duration(experiment.budget_ns)} of the budget: {note or f'{known}.'}"
             )
