@@ -13,6 +13,7 @@ import pytest
 from swapstone.core.factors import Evidence, find_level, read_facts
 from swapstone.core.factors.factor import SOURCE_RECIPE
 from swapstone.core.model import UnavailableError, UserError
+from swapstone.parts.build.artifacts.library_table import C_LIBRARIES
 from swapstone.parts.build.artifacts.own_toolchain import own_tools
 from swapstone.parts.build.artifacts.program_closure import needs_newer_musl
 from swapstone.parts.build.artifacts.recipe_resolution import check_recipe, resolve_recipe
@@ -21,7 +22,7 @@ from swapstone.parts.build.build import Build
 from swapstone.parts.build.factors.build_facts import BuildFacts
 from swapstone.parts.build.factors.compiler import COMPILER
 from swapstone.parts.build.factors.compiler_probe import probe_compiler
-from swapstone.parts.build.factors.libc import LIBC, read_tree
+from swapstone.parts.build.factors.libc import LIBC, PINNED, read_tree
 from swapstone.parts.build.factors.sdk import command_of_level, read_sdk
 from tests.programs import needs
 
@@ -238,6 +239,14 @@ def test_a_version_that_is_not_pinned_is_refused_with_those_that_are(text: str) 
     with pytest.raises(UserError, match=f"'{text}' can't be a level of libc: no source of it is pinned") as caught:
         find_level(LIBC, text)
     assert "glibc, musl, musl:1.2.5" in caught.value.hint
+
+
+def test_each_pinned_version_can_be_built_and_is_recognized_in_any_cache() -> None:
+    assert set(C_LIBRARIES) == {each.name for each in PINNED}
+    for place in ("/home/me/.cache/swapstone", "/other"):
+        loader = f"{place}/libraries/musl-1.2.5/0123456789abcdef/lib/libc.so"
+        assert LIBC.observe(Evidence(interp=loader, objects=(loader,))) == "musl:1.2.5"
+    assert LIBC.observe(Evidence(interp="/opt/musl-1.2.5/lib/libc.so", objects=())) == "musl"
 
 
 def test_a_pinned_version_is_for_this_machine_alone() -> None:

@@ -101,8 +101,8 @@ def test_a_number_of_blocks_that_a_budget_does_not_hold_is_named() -> None:
     same, note = check_budget(subject)
     assert same is subject
     assert (
-        f"holds about {NEEDED - 1} pairs of runs on an idle machine: medians without intervals. The 40 blocks that are asked for take about 13 s"
-        in note
+        f"holds about {NEEDED - 1} pairs of runs on an idle machine: medians without intervals. "
+        "The 40 blocks that are asked for take about 13 s" in note
     )
     note = check_budget(current(budget_ns=(NEEDED + 1) * 320_000_000, blocks=40))[1]
     assert f"holds about {NEEDED} pairs of runs on an idle machine. The 40 blocks that are asked for take" in note

@@ -28,9 +28,10 @@ from swapstone.core.factors import Recipe
 from swapstone.core.model import FrozenStruct, UnavailableError, UserError
 from swapstone.core.model.directories import cache_dir, share_dir, write_whole
 from swapstone.parts.build.artifacts.build_command import build_environment, link_kernel_headers, run_build
-from swapstone.parts.build.artifacts.library_table import C_LIBRARIES, LIBRARIES, Library, builds_of
+from swapstone.parts.build.artifacts.library_table import C_LIBRARIES, LIBRARIES, Library
 from swapstone.parts.build.artifacts.upstream_sources import Source, fetch, read_lock, unpack
 from swapstone.parts.build.build import Build
+from swapstone.parts.build.factors.libc import folder_name
 
 LOCK = "native/libraries.toml"
 LOG = "build.log"
@@ -158,7 +159,7 @@ def library_digests(recipe: Recipe) -> tuple[tuple[str, str], ...]:
     """Return pairs (name, SHA-256) of the library files that a recipe's programs can be linked with, for the manifest."""
     found = []
     for ident in recipe.of(Build).libraries:
-        library = read_library(builds_of(ident.split()[2]) / ident.split()[-1])
+        library = read_library(_builds_of(ident.split()[2]) / ident.split()[-1])
         kind = _STATIC if recipe.of(Build).linking == "static" else _DYNAMIC
         found += [(f"{library.name} {library.version} {file}", d) for file, d in library.files if kind.search(file)]
     return tuple(found)
@@ -185,6 +186,10 @@ def _require_tools(name: str) -> None:
                 f"Building {name} needs {package}, which is not installed.",
                 f"Install it: {install_command(package)}",
             )
+
+
+def _builds_of(name: str) -> Path:
+    return cache_dir().resolve() / "libraries" / folder_name(name)
 
 
 def _entry(name: str) -> Library:
@@ -217,7 +222,7 @@ def _library(name: str, recipe: Recipe, needs: tuple[Path, ...], notify: Notify)
     )
     flags = (shlex.join(recipe.of(Build).cflags), shlex.join(ldflags), *map(str, needs))
     digest = hashlib.sha256("\n".join((*inputs, *flags)).encode(errors="surrogateescape")).hexdigest()[:32]
-    home = builds_of(name) / digest
+    home = _builds_of(name) / digest
     with locked(home.with_suffix(".lock")):
         if read_description(home / _FINISHED, BuiltLibrary) is not None:
             return home

@@ -5,11 +5,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import msgspec
-
-from swapstone.core.model.directories import cache_dir
 
 _MAKE = ("make", "command -v make")
 _PERL = ("perl", "perl -MIPC::Cmd -e 1")
@@ -252,15 +249,10 @@ C_LIBRARIES: dict[str, Library] = {
         headers="",
         packages=(),
         find=(),
-        description="musl 1.2.5, built by cc from its pinned source, with the options of its configure script",
+        description="C library",
     ),
 }
-"""C libraries by level of the factor ``libc``: NAME:VERSION."""
-
-
-def builds_of(name: str) -> Path:
-    """Return the folder in the cache with the builds of a library. Linkers and loaders separate folders by colons."""
-    return cache_dir().resolve() / "libraries" / name.replace(":", "-")
+"""The C libraries of `swapstone.parts.build.factors.libc.PINNED`, by level."""
 
 
 _HEADER = re.compile(r"fatal error: ['\"]?([\w./+-]+\.h\w*)['\"]?(?:: No such file or directory| file not found)")

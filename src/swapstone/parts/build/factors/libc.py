@@ -12,12 +12,19 @@ from pathlib import Path
 from swapstone.core.factors.elf_file import read_facts
 from swapstone.core.factors.factor import Evidence, Level, ProgramFacts, Recipe, Stage
 from swapstone.core.model import FrozenStruct, UserError
-from swapstone.parts.build.artifacts.library_table import C_LIBRARIES, builds_of
 from swapstone.parts.build.build import Build
 from swapstone.parts.build.factors.build_facts import BuildFacts
 
 INSTALLED = ("glibc", "musl")
 """The C libraries of the distribution's packages."""
+
+PINNED = (
+    Level(
+        name="musl:1.2.5",
+        description="musl 1.2.5, built by cc from its pinned source, with the options of its configure script",
+    ),
+)
+"""C libraries by version, NAME:VERSION; ``native/libraries.toml`` has their sources."""
 
 _FORMS = "It must have include/stdio.h, lib/crt1.o and lib/libc.so or lib/libc.a, in the folder itself or in its usr."
 
@@ -192,7 +199,7 @@ class Libc:
     )
 
     forms: tuple[Level, ...] = (
-        *(Level(name=name, description=library.description) for name, library in C_LIBRARIES.items()),
+        *PINNED,
         Level(
             name="FOLDER",
             description="a musl, glibc or uClibc-ng with headers, objects and loader, with a slash in its path",
@@ -226,12 +233,13 @@ class Libc:
         """
         if ":" not in text:
             return None
-        if text not in C_LIBRARIES:
+        if (found := next((each for each in PINNED if each.name == text), None)) is None:
             raise UserError(
                 f"{text[:80]!a} can't be a level of libc: no source of it is pinned.",
-                f"Known: {', '.join((*INSTALLED, *C_LIBRARIES))}. A folder with another one is a level, too: libc=glibc,./FOLDER",
+                f"Known: {', '.join((*INSTALLED, *(each.name for each in PINNED)))}. "
+                "A folder with another one is a level, too: libc=glibc,./FOLDER",
             )
-        return Level(name=text, description=C_LIBRARIES[text].description)
+        return found
 
     def observe(self, evidence: Evidence) -> str | None:
         """Name the C library by its folder if the user named one and all evidence lies in it; else by its kind, or as NAME:VERSION."""
@@ -266,9 +274,14 @@ class Libc:
         return "+".join(sorted(found)) or None
 
 
+def folder_name(library: str) -> str:
+    """Return the name of the folder in the cache with a library's builds. Linkers and loaders separate folders by colons."""
+    return library.replace(":", "-")
+
+
 def level_of_file(path: str) -> str:
-    """Return the level, NAME:VERSION, of which a file or folder in the cache is; empty for others."""
-    return next((name for name in C_LIBRARIES if Path(path).is_relative_to(builds_of(name))), "")
+    """Return the level, NAME:VERSION, of which a file in a cache is; empty for others. A record may be of another machine's cache."""
+    return next((each.name for each in PINNED if f"/libraries/{folder_name(each.name)}/" in path), "")
 
 
 def _paths(evidence: Evidence) -> tuple[str, ...]:
