@@ -7,6 +7,7 @@ set-user-ID and set-group-ID bits: docs/rootfs.md.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import hashlib
 import io
@@ -428,8 +429,7 @@ def _unpack(source: str, architecture: str, *, archive: bool) -> RootFileSystem:
         with locked(roots / "lock"):
             found = read_description(note, RootFileSystem) if note else None
             if found is None or not (roots / found.sha256 / _SEAL).is_file():
-                with announced(f"{'unpacking' if archive else 'copying'} {title}"):
-                    found = _collect(source, architecture, roots, archive=archive)
+                found = _collect(source, architecture, roots, archive=archive)
                 if note:
                     write_whole(note, msgspec.json.encode(found))
         home = roots / found.sha256
@@ -505,8 +505,10 @@ def _archive_digest(source: str, architecture: str) -> str:
 
 def _collect(source: str, architecture: str, roots: Path, *, archive: bool) -> RootFileSystem:
     """Unpack into a temporary folder, and move the root to its digest."""
-    with tempfile.TemporaryDirectory(prefix=".unpacking-", dir=roots) as temporary:
+    with contextlib.ExitStack() as acts:
+        temporary = acts.enter_context(tempfile.TemporaryDirectory(prefix=".unpacking-", dir=roots))
         image = save_image(source, architecture, Path(temporary) / "image.tar") if is_image(source) else None
+        acts.enter_context(announced(f"{'unpacking' if archive else 'copying'} {_title_of(source)}"))
         tree = read_tree(
             _title_of(source), architecture, Path(temporary), archive=image or (Path(source) if archive else None)
         )
