@@ -32,7 +32,7 @@ def main(arguments: list[str]) -> int:
     lock = read_lock(path)
     if unknown := [name for name in names if name not in lock]:
         parser.error(f"{asked.lock} has no {unknown[0]}; it has {', '.join(lock)}")
-    for name in names or lock:
+    for name in names or (name for name in lock if ":" not in name):
         source = lock[name]
         lock[name] = (_newest_crate if source.kind == "crate" else _newest_archive)(source)
         print(f"{name}: {source.version} -> {lock[name].version}", file=sys.stderr)
@@ -80,4 +80,5 @@ def _newest_crate(source: Source) -> Source:
 
 def _stanza(name: str, source: Source) -> str:
     fields = msgspec.structs.asdict(source)
-    return f"[{name}]\n" + "".join(f'{key} = "{value}"\n' for key, value in fields.items())
+    key = f'"{name}"' if ":" in name else name
+    return f"[{key}]\n" + "".join(f'{key} = "{value}"\n' for key, value in fields.items())

@@ -61,7 +61,12 @@ function measured(page) {
     scale: each.getBoundingClientRect().width / each.viewBox.baseVal.width,
     texts: [...each.querySelectorAll("text")].map((text) => ({ text: text.textContent, ...box(text) })),
   }));
+  // On a narrow page a cell is a grid whose first column has the name of the table's column.
+  const cells = [...page.querySelectorAll(".beside td")].filter((each) => page.defaultView.getComputedStyle(each).display === "grid");
+  const misplaced = cells.flatMap((cell) => [...cell.querySelectorAll("span")].filter(visible)
+    .filter((each) => box(each).left < box(cell).left + 50).map(name));
   return {
+    cells: cells.length, misplaced,
     client: root.clientWidth, scroll: root.scrollWidth, paper: style.backgroundColor, ink: style.color, outside, scrolled, drawings,
     loaded: page.defaultView.performance.getEntriesByType("resource").length,
     dots: [...page.querySelectorAll(".forest .effect")].filter(visible).length,

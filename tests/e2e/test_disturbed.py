@@ -4,8 +4,11 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from tests.e2e.cli import swapstone
 
@@ -45,10 +48,27 @@ def test_a_disturbed_row_has_no_verdict_and_the_others_have(tmp_path: Path) -> N
         for row in found["comparisons"]
         if (row["workload"], row["metric"]["name"]) == ("b_malloc_thread_local", "wall")
     ]
-    assert (row["reason"], row["effect"], row["baseline_values"]) == (REASON, None, [])
+    assert (row["reason"], row["effect"], row["low"]) == (REASON, None, None)
+    assert len(row["baseline_values"]) == len(row["candidate_values"]) == 12
     assert {index["workloads"] for index in found["indices"]} <= {1}
     shown = swapstone(tmp_path, "show", str(tmp_path / "r"), "--all").stdout
     assert f"b_malloc_thread_local, elapsed time: disturbed: {REASON}" in " ".join(shown.split())
+
+
+@pytest.mark.parametrize("blocks", [12, 1])
+def test_a_disturbed_row_has_its_medians_and_the_range_of_its_pairs(tmp_path: Path, blocks: int) -> None:
+    (tmp_path / "fake.toml").write_text(BUSY)
+    only = ("--suite", "libc", "--only", "b_malloc_thread_local", "--target", f"fake:{tmp_path / 'fake.toml'}")
+    shown = swapstone(tmp_path, "compare", "libc=glibc,musl", *only, "--blocks", str(blocks), "--out", "r").stdout
+    text = " ".join(shown.split())
+    reason = REASON.replace("12", str(blocks))
+    assert text.startswith(f"musl has no verdict: disturbed: {reason}. ")
+    ranged = rf"1\.\d+ to 1\.\d+ in {blocks} pairs"
+    assert re.search(rf"elapsed time [45]\d\.?\d* ms [67]\d\.?\d* ms {ranged if blocks > 1 else ''} ?disturbed", text)
+    figures = (
+        rf"medians without a verdict: [45]\d\.?\d* ms and [67]\d\.?\d* ms{rf' .ratios {ranged}.' if blocks > 1 else ''}"
+    )
+    assert re.search(rf"b_malloc_thread_local: disturbed: {reason}; {figures}", text)
 
 
 def test_an_undisturbed_row_is_judged(tmp_path: Path) -> None:

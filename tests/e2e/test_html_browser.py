@@ -134,6 +134,10 @@ def test_no_column_of_a_published_page_is_cut(light: dict[str, Any]) -> None:
     for width in (390, 1280):
         seen = light[f"study {width}"]
         assert (seen["scroll"], seen["outside"], seen["scrolled"], seen["loaded"]) == (width, [], [], 0)
+        assert (seen["cells"] > 50, seen["misplaced"]) == (
+            width == 390,
+            [],
+        )  # our figures are not below the columns' names
 
 
 def test_the_probe_detects_what_it_measures(light: dict[str, Any]) -> None:

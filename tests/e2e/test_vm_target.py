@@ -184,6 +184,16 @@ def test_a_comparison_in_a_virtual_machine_is_exact_and_can_be_recomputed(tmp_pa
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="as above")
+def test_a_dynamic_program_runs_on_a_c_library_that_the_image_lacks(tmp_path: Path) -> None:
+    asked = ("libc=musl,musl:1.2.5", "--only", "b_string_strlen", "--blocks", "1", "--target", "vm", "--out", "r")
+    swapstone(tmp_path, "compare", *asked)
+    runs = runs_of(tmp_path / "r")
+    assert {run["status"] for run in runs} == {"ok"}
+    assert {dict(run["observed"])["libc"] for run in runs} == {"musl", "musl:1.2.5"}
+
+
+@pytest.mark.slow
 @pytest.mark.exhaustive  # with musl they are compared above
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="as above")
 def test_an_allocator_is_preloaded_and_observed_in_the_machine(tmp_path: Path) -> None:

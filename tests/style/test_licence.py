@@ -84,7 +84,7 @@ def _fetched() -> Iterator[tuple[str, str]]:
         yield package["name"], "native/images/lock.toml"
     for name in ("allocators", "servers", "companions", "libraries", "cxx"):
         lock = f"native/{name}.toml"
-        yield from ((each, lock) for each in tomllib.loads((TOP / lock).read_text()))
+        yield from ((each.partition(":")[0], lock) for each in tomllib.loads((TOP / lock).read_text()))
     # One for the workspace, and one for each crate outside it; below crates/target are copies that cargo made.
     locks = [TOP / "crates" / "Cargo.lock", *sorted((TOP / "crates").glob("swapstone-*/Cargo.lock"))]
     assert len(locks) > 1

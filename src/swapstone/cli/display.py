@@ -15,6 +15,7 @@ from swapstone.core.session.progress import (
     LineProgress,
     Progress,
     TextProgress,
+    as_progress,
 )
 from swapstone.core.session.record_handle import Record
 
@@ -32,7 +33,7 @@ _BESIDE = 10
 
 def display() -> Progress:
     """Return the display that suits standard error. It also prints the answer of each part of a study."""
-    return TerminalDisplay() if sys.stderr.isatty() else PlainDisplay(print_note)
+    return as_progress(TerminalDisplay() if sys.stderr.isatty() else PlainDisplay(print_note))
 
 
 def print_note(line: str) -> None:

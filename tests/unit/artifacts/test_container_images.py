@@ -14,6 +14,7 @@ from tools.root_archives import docker_image, oci_image, sha256, tar
 
 from swapstone.core.factors import find_level, parse_choice
 from swapstone.core.model import FactorLevels, UnavailableError, UserError
+from swapstone.core.session.progress import as_progress
 from swapstone.parts.vm.artifacts.container_images import pinned_image
 from swapstone.parts.vm.artifacts.root_file_systems import unpack_root
 from swapstone.parts.vm.factors.container_image import parse_image
@@ -121,9 +122,15 @@ def test_other_names_are_refused_before_any_program_runs(registry: Path, name: s
 def test_an_image_is_pinned_and_saved_by_each_program(registry: Path, tool: str) -> None:
     install(registry, tool)
     offer(registry, NAME, oci_image([LAYER]) if tool == "skopeo" else docker_image([LAYER]), digest=ONE)
+    lines: list[str] = []
+    as_progress(lines.append)
     level = pinned_image(f"docker:{NAME}", "x86_64")
     assert level == LEVEL
     root = unpack_root(level, "x86_64")
+    unpack_root(level, "x86_64")  # from the cache
+    of_image = f"the image alpine:3.20 with {tool}"
+    fetched = [f"fetching {of_image}"] if tool == "skopeo" else [f"pulling {of_image}"] * 2 + [f"saving {of_image}"]
+    assert lines == [*fetched, "unpacking docker:alpine:3.20"]
     assert (Path(root.folder) / "bin/sh").read_text() == "program"
     assert root.source == "docker:alpine:3.20"
     by_digest = f"docker.io/library/alpine@{ONE}"

@@ -41,7 +41,7 @@ def recipe_of(level: str, architecture: str = "arm", **changes: str) -> Recipe:
 )
 def test_a_combination_that_does_not_exist_is_refused(changes: dict[str, str], message: str, hint: str) -> None:
     with pytest.raises(UnavailableError, match=message) as caught:
-        check_recipe(recipe_of("soft", **changes), shares_files=False)
+        check_recipe(recipe_of("soft", **changes))
     assert hint in caught.value.hint
 
 

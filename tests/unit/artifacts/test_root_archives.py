@@ -376,6 +376,21 @@ def test_damaged_images_are_refused(tmp_path: Path, data: bytes, reason: str) ->
         assert "etc/name" in unpacked(tmp_path, data)
 
 
+@pytest.mark.parametrize(
+    ("data", "step"),
+    [
+        (changed_blob(), "Save or download it again"),
+        (oci_image([LAYER], config={"rootfs": {"diff_ids": [f"sha256:{'0' * 64}"]}}), "Save or download it again"),
+        (oci_image([LAYER], architecture="arm64"), "podman pull --platform linux/amd64 NAME"),
+        (oci_image([]), "A root file system is a folder, a tar archive"),
+    ],
+)
+def test_the_error_of_an_image_has_the_next_step(tmp_path: Path, data: bytes, step: str) -> None:
+    with pytest.raises(UserError) as caught:
+        unpack(tmp_path, data)
+    assert step in caught.value.hint and "\n" not in str(caught.value.message)
+
+
 def test_an_image_that_only_looks_like_one_is_a_root(tmp_path: Path) -> None:
     assert unpacked(tmp_path, tar(("manifest.json", "file", "{}"), ("a", "file", "1")))["a"] == "1"
 

@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from swapstone.cli.display import TerminalDisplay
-from swapstone.core.model import CURRENT_RULES, REPORT_CORRECTION, Experiment, OwnProgram, Trial
+from swapstone.core.model import CURRENT_RULES, REPORT_CORRECTION, VIRTUAL_CLOCK, Experiment, OwnProgram, Trial
 from swapstone.core.plan.stopping import StopDecision
 from swapstone.core.session.precision_stop import needed_pairs
 from swapstone.core.session.progress import LineProgress, ProgressText
@@ -78,8 +78,27 @@ def test_builds_have_a_count_and_a_remaining_time(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(time, "monotonic", lambda: clock[0])
     text = _text()
     assert text.step("building", 0, 54, "lua libc=glibc") == "building 1 of 54; lua libc=glibc"
-    clock[0] += 30
-    assert text.step("building", 9, 54, "lua libc=musl") == "building 10 of 54; about 2 min 30 s left; lua libc=musl"
+    for done, left in ((1, ""), (2, ""), (3, ""), (4, "about 3 min 20 s left; "), (5, "about 3 min 16 s left; ")):
+        clock[0] += 4
+        assert text.step("building", done, 54, "lua") == f"building {done + 1} of 54; {left}lua"
+
+
+@pytest.mark.parametrize("took_s", [(0.0, 0.0, 0.0, 200.0), (200.0, 0.1, 0.1, 0.1), (3.0, 40.0, 3.0, 3.0)])
+def test_no_remaining_time_follows_from_programs_of_other_kinds(
+    monkeypatch: pytest.MonkeyPatch, took_s: tuple[float, ...]
+) -> None:
+    clock = [100.0]
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    text = _text()
+    text.step("building", 0, 20, "lwip")
+    for done, each_s in enumerate(took_s, start=1):
+        clock[0] += each_s
+        shown = text.step("building", done, 20, "lwip")
+    assert shown == "building 5 of 20; lwip"
+    for done in range(5, 20):  # another step has a time of its own
+        text.step("calibrating", done - 5, 20, "w")
+        clock[0] += 5
+    assert text.step("calibrating", 15, 20, "w") == "calibrating 16 of 20; about 25 s left; w"
 
 
 def test_before_the_first_check_the_line_names_it_and_a_fixed_number_of_blocks_is_counted() -> None:
@@ -108,6 +127,29 @@ def _running(
     decision = StopDecision((), "", remaining_ns, None, decided, next_ns=next_ns, budget_ns=budget_ns)
     text.block_done(decision, 6, 60 * 10**9)
     return text
+
+
+def test_what_is_built_and_calibrated_takes_no_part_of_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [10**9]
+    monkeypatch.setattr(time, "monotonic_ns", lambda: clock[0])
+    text = ProgressText(experiment(workloads=WORKLOADS, budget_ns=60 * 10**9))
+    clock[0] += 300 * 10**9
+    assert _left(text) == "at most 60 s left"
+    clock[0] += 20 * 10**9
+    assert _left(text) == "at most 40 s left"
+
+
+def test_the_first_replicate_is_completed_beyond_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [10**9]
+    monkeypatch.setattr(time, "monotonic_ns", lambda: clock[0])
+    works = (("libc", "b_string_strlen"), ("libc", "b_malloc_tiny1"))
+    text = ProgressText(experiment(workloads=works, budget_ns=60 * 10**9, clock=VIRTUAL_CLOCK))
+    assert _left(text).startswith("first verdicts after replicate")  # how long a trial takes is not known
+    for done, left in ((1, "at most 55 s left"), (2, "at most 50 s left"), (4, "at most 40 s left")):
+        clock[0] += (done - done // 2) * 5 * 10**9
+        assert text.trial(TRIAL, done, 10).startswith(f"{left}; ")
+    clock[0] += 40 * 10**9
+    assert text.trial(TRIAL, 5, 10).startswith("about 60 s left of the first replicate; ")
 
 
 def test_the_time_left_counts_down(monkeypatch: pytest.MonkeyPatch) -> None:

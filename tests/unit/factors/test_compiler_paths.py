@@ -13,14 +13,16 @@ import pytest
 from swapstone.core.factors import Evidence, find_level, read_facts
 from swapstone.core.factors.factor import SOURCE_RECIPE
 from swapstone.core.model import UnavailableError, UserError
+from swapstone.parts.build.artifacts.library_table import C_LIBRARIES
 from swapstone.parts.build.artifacts.own_toolchain import own_tools
+from swapstone.parts.build.artifacts.program_closure import needs_newer_musl
 from swapstone.parts.build.artifacts.recipe_resolution import check_recipe, resolve_recipe
 from swapstone.parts.build.artifacts.source_build import build_tools, tool_variables
 from swapstone.parts.build.build import Build
 from swapstone.parts.build.factors.build_facts import BuildFacts
 from swapstone.parts.build.factors.compiler import COMPILER
 from swapstone.parts.build.factors.compiler_probe import probe_compiler
-from swapstone.parts.build.factors.libc import LIBC, read_tree
+from swapstone.parts.build.factors.libc import LIBC, PINNED, read_tree
 from swapstone.parts.build.factors.sdk import command_of_level, read_sdk
 from tests.programs import needs
 
@@ -229,11 +231,55 @@ def test_an_allocator_is_unavailable_with_a_tree(tmp_path: Path) -> None:
         resolve_recipe(recipe)
 
 
-def test_a_trees_loader_is_not_in_a_virtual_machine(tmp_path: Path) -> None:
-    recipe = SOURCE_RECIPE.changed(Build, libc=str(tmp_path))
-    with pytest.raises(UnavailableError, match="is not in a virtual machine") as caught:
-        check_recipe(recipe, shares_files=False)
-    assert "linking=static" in caught.value.hint
+# C libraries by version
+
+
+@pytest.mark.parametrize("text", ["musl:1.2.4", "glibc:2.36", "musl:", "musl:1.2.5:"])
+def test_a_version_that_is_not_pinned_is_refused_with_those_that_are(text: str) -> None:
+    with pytest.raises(UserError, match=f"'{text}' can't be a level of libc: no source of it is pinned") as caught:
+        find_level(LIBC, text)
+    assert "glibc, musl, musl:1.2.5" in caught.value.hint
+
+
+def test_each_pinned_version_can_be_built_and_is_recognized_in_any_cache() -> None:
+    assert set(C_LIBRARIES) == {each.name for each in PINNED}
+    for place in ("/home/me/.cache/swapstone", "/other"):
+        loader = f"{place}/libraries/musl-1.2.5/0123456789abcdef/lib/libc.so"
+        assert LIBC.observe(Evidence(interp=loader, objects=(loader,))) == "musl:1.2.5"
+    assert LIBC.observe(Evidence(interp="/opt/musl-1.2.5/lib/libc.so", objects=())) == "musl"
+
+
+def test_a_pinned_version_is_for_this_machine_alone() -> None:
+    recipe = msgspec.structs.replace(SOURCE_RECIPE.changed(Build, libc="musl:1.2.5"), architecture="aarch64")
+    with pytest.raises(UnavailableError, match="is built for this machine's architecture only, not for aarch64"):
+        check_recipe(recipe)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("linking", ["dynamic", "static"])
+def test_a_program_shows_the_version_that_it_uses(tmp_path: Path, linking: str) -> None:
+    level = find_level(LIBC, "musl:1.2.5").name
+    recipe = resolve_recipe(LIBC.apply(level, SOURCE_RECIPE).changed(Build, linking=linking))
+    path = program(tmp_path, *recipe.of(Build).command, *recipe.of(Build).ldflags)
+    assert subprocess.run([path], check=False).returncode == 0
+    facts = read_facts(path)
+    assert facts is not None
+    seen = Evidence(interp=facts.interp, objects=(facts.interp,) if facts.interp else (), program=facts)
+    assert LIBC.observe(seen) == level
+    ((what, version),) = own_tools([recipe])
+    assert what == "C library musl:1.2.5" and version.startswith("musl, libc.so with SHA-256")
+    if linking == "dynamic":
+        assert needs_newer_musl(str(path)) == ""
+        other = msgspec.structs.replace(seen, objects=("/lib/ld-musl-x86_64.so.1",))
+        assert LIBC.observe(other) == "musl+musl:1.2.5"
+
+
+@pytest.mark.slow
+@needs_musl
+def test_the_installed_musl_is_not_taken_for_a_version(tmp_path: Path) -> None:
+    for flags in ((), ("-static",)):
+        facts = read_facts(program(tmp_path, "musl-gcc", *flags))
+        assert facts is not None and LIBC.observe(Evidence(interp=facts.interp, objects=(), program=facts)) == "musl"
 
 
 # SDKs

@@ -225,15 +225,15 @@ def test_each_subject_and_each_recipe_is_checked_before_anything_is_made(
             carries_files=False,
         )
 
-    def check(_: object, *, shares_files: bool, preloads: bool) -> None:
-        asked.append((shares_files, preloads))
+    def check(_: object, *, preloads: bool) -> None:
+        asked.append(preloads)
 
     monkeypatch.setattr(prepare, "subjects_of", lambda _: {"a": subject("a"), "b": subject("b")})
     monkeypatch.setattr(builder.BUILDER, "check_recipe", check)
     for offers, found in (
-        ((), (False, False)),
-        (("takes_libraries",), (False, True)),
-        (("shares_files",), (True, True)),
+        ((), False),
+        (("takes_libraries",), True),
+        (("shares_files",), True),
     ):
         asked.clear()
         prepare.check_levels(builders.experiment(), target(*offers, *(["runs_programs"] * builds)))

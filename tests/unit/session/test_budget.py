@@ -71,13 +71,16 @@ def test_a_budget_without_intervals_is_named_before_anything_is_built() -> None:
     least_ns = (NEEDED + 1) * 320_000_000
     subject = current(budget_ns=least_ns - 1)
     same, note = check_budget(subject)
-    assert same is subject and f"holds about {NEEDED - 1} pairs of runs: medians without intervals." in note
+    assert (
+        same is subject
+        and f"holds about {NEEDED - 1} pairs of runs on an idle machine: medians without intervals." in note
+    )
     assert f"The {NEEDED} pairs that an interval needs take about" in note and "--budget " in note
     assert "without intervals" not in check_budget(current(budget_ns=least_ns))[1]
 
 
 def test_a_budget_without_a_pair_of_runs_is_refused_before_anything_is_built() -> None:
-    assert "holds about 1 pair of runs" in check_budget(current(budget_ns=640_000_000))[1]
+    assert "holds about 1 pair of runs on an idle machine" in check_budget(current(budget_ns=640_000_000))[1]
     with pytest.raises(UserError, match="too small for a pair of runs") as caught:
         check_budget(current(budget_ns=639_000_000))
     assert f"The {NEEDED} pairs that an interval needs" in caught.value.message and "Use --budget " in caught.value.hint
@@ -98,13 +101,15 @@ def test_a_number_of_blocks_that_a_budget_does_not_hold_is_named() -> None:
     same, note = check_budget(subject)
     assert same is subject
     assert (
-        f"holds about {NEEDED - 1} pairs of runs: medians without intervals. The 40 blocks that are asked for take about 13 s"
-        in note
+        f"holds about {NEEDED - 1} pairs of runs on an idle machine: medians without intervals. "
+        "The 40 blocks that are asked for take about 13 s" in note
     )
     note = check_budget(current(budget_ns=(NEEDED + 1) * 320_000_000, blocks=40))[1]
-    assert f"holds about {NEEDED} pairs of runs. The 40 blocks that are asked for take" in note
+    assert f"holds about {NEEDED} pairs of runs on an idle machine. The 40 blocks that are asked for take" in note
     assert not check_budget(current(budget_ns=41 * 320_000_000, blocks=40))[1]
-    assert "holds about 1 pair of runs" in check_budget(current(budget_ns=1, blocks=40))[1], "one is always made"
+    assert "holds about 1 pair of runs on an idle machine" in check_budget(current(budget_ns=1, blocks=40))[1], (
+        "one is always made"
+    )
     primed = current(budget_ns=41 * 320_000_000, blocks=40, prime=1, prime_more=True)
     assert "The 40 blocks that are asked for take about 34 s" in check_budget(primed)[1], (
         "with discarded runs before each"

@@ -155,6 +155,18 @@ def test_a_budget_for_the_whole_ends_parts_with_a_number_of_blocks(run: Maker) -
     assert [(each.blocks, each.timed) for each in (own, shared)] == [(7, False), (7, True)]
 
 
+def test_what_a_budget_holds_is_noted_for_each_part_before_anything_is_built(run: Maker, tmp_path: Path) -> None:
+    lines: list[str] = []
+    study.start_study(run(budget_ns=20 * 10**9), tmp_path / "s", progress=LineProgress(lines.append))
+    first, second, *others = lines
+    assert first.startswith("Part strings has 4 s of the budget: it suffices if trials are as short as planned.")
+    assert second.startswith("Part malloc has 12 s of the budget: ")
+    assert others[0].startswith("part 1 of 3: ")
+    lines.clear()
+    study.start_study(run(), tmp_path / "t", progress=LineProgress(lines.append))
+    assert not any(line.startswith("Part ") for line in lines)  # each part has its own budget
+
+
 def test_a_budget_that_is_too_small_is_said_before_anything_runs(run: Maker, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"Part strings: .* is too small for a pair of runs"):
         study.start_study(run(budget_ns=10**9, blocks=None), tmp_path / "s")

@@ -3,14 +3,17 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from swapstone.core.factors import ProgramFacts, facts_of
+from swapstone.core.factors import ProgramFacts, facts_of, read_facts
 from swapstone.core.model import UserError, WireError
 from swapstone.core.model.cpio import file, folder, link, unpack
 from swapstone.core.wire import encode_answer
+from swapstone.parts.vm.machine import guest
 from swapstone.parts.vm.machine.guest import (
     MAX_ORDER_BYTES,
     EndedCommand,
@@ -20,6 +23,7 @@ from swapstone.parts.vm.machine.guest import (
     guest_path,
     missing_libraries,
     overlay,
+    own_loader,
 )
 from tests.unit.targets.fake_emulator import AFTER, ANSWER, END, GREETING, UNPREPARED, WHOLE
 
@@ -130,6 +134,30 @@ def test_missing_files_of_an_image_are_named() -> None:
         "/lib/ld-musl-x86_64.so.1",
         "libz.so.1",
     )
+
+
+def test_a_program_brings_the_loader_of_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    built = tmp_path / "program"
+    built.with_suffix(".c").write_text("int main(void) { return 0; }\n")
+    subprocess.run(["cc", built.with_suffix(".c"), "-o", built], check=True)
+    facts = read_facts(built)
+    assert facts is not None and facts.interp is not None
+    loader = tmp_path / "ld-own.so"
+    loader.write_bytes(Path(facts.interp).read_bytes())
+    own = msgspec.structs.replace(facts, interp=str(loader))
+    subprocess.run(["cc", built.with_suffix(".c"), f"-Wl,--dynamic-linker={loader}", "-o", built], check=True)
+    found = own_loader(own, {})
+    assert found[str(loader)].content == loader.read_bytes() and str(built) not in found
+    assert any(path.endswith("/libc.so.6") for path in found)
+    assert own_loader(own, {str(loader).lstrip("/"): found[str(loader)]}) == {}  # the image has it
+    assert own_loader(msgspec.structs.replace(own, interp=None), {}) == own_loader(None, {}) == {}
+
+    def refuse(path: str) -> None:
+        raise UserError(f"{path} can't be in a virtual machine")
+
+    monkeypatch.setattr(guest, "check_place", refuse)
+    with pytest.raises(UserError, match="can't be in a virtual machine"):
+        own_loader(own, {})
 
 
 def test_the_output_of_a_guest_is_decoded() -> None:

@@ -188,8 +188,10 @@ def analyse(
     cells = collect(undisturbed(experiment, workloads, table))
     findings = check(experiment, variants, workloads, table)
     candidates_of = measured_candidates(experiment, variants, workloads, table)
+    lost = any(verdict is Verdict.DISTURBED for verdict, _ in findings.excluded.values())
+    printed = collect(undisturbed(experiment, workloads, table, keep_lost=True)) if lost else cells
     found = [
-        *run_rows(experiment, variants, workloads, cells, candidates_of),
+        *run_rows(experiment, variants, workloads, printed, candidates_of),
         *size_rows(experiment, variants, workloads, sizes or {}),
     ]
     # Sizes follow the other rows of their workload.

@@ -19,6 +19,7 @@ standard deviations smaller than the limit.
 
 from __future__ import annotations
 
+import itertools
 import math
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
@@ -180,10 +181,18 @@ def disturbances(
     return {group: each for group, each in found.items() if each is not None}
 
 
-def undisturbed(experiment: Experiment, workloads: Mapping[str, WorkSpec], table: RunTable) -> RunTable:
+def undisturbed(
+    experiment: Experiment, workloads: Mapping[str, WorkSpec], table: RunTable, *, keep_lost: bool = False
+) -> RunTable:
     """Return the runs without the values of disturbed blocks that depend on processors.
 
     Both sides of a pair leave with their block. All blocks of a workload leave if most are disturbed.
+
+    Args:
+        experiment: that the runs are of.
+        workloads: by name.
+        table: of all runs.
+        keep_lost: keep all values of workloads that get no verdict for it: they are printed.
     """
     metrics = dict(table.metrics)
     for group, each in disturbances(experiment, workloads, table).items():
@@ -191,7 +200,7 @@ def undisturbed(experiment: Experiment, workloads: Mapping[str, WorkSpec], table
         rows = table.group == table.groups.index(group)
         if not each.mostly:
             rows &= _is_in(table, each.disturbed)
-        if rows.any():
+        if rows.any() and not (keep_lost and _why_lost(experiment, each)):
             metrics |= {name: np.where(rows, np.nan, metrics[name]) for name in affected}
     return msgspec.structs.replace(table, metrics=metrics)
 
@@ -213,23 +222,24 @@ def check(
 ) -> Findings:
     """Check it for every row; arguments as `swapstone.core.comparison.checks.check`.
 
-    A row is `Verdict.DISTURBED` if most of its blocks are, or if too few others are left for an interval.
+    A row is `Verdict.DISTURBED` if most of its blocks are, or if too few others are left for an interval. It keeps its values.
     """
     found = {group: each for group, each in disturbances(experiment, workloads, table).items() if each.disturbed}
     excluded: dict[Place, tuple[Verdict, str]] = {}
     for group, each in found.items():
-        left = each.blocks - len(each.disturbed)
-        if each.mostly:
-            reason = each.reason
-        elif left < pairs_needed(1 - experiment.confidence):
-            reason = f"{each.reason}, and {left} undisturbed blocks are too few"
-        else:
-            continue
-        for metric in _affected(workloads[group[1]]):
-            for variant in variants:  # the baseline's values leave too
+        if reason := _why_lost(experiment, each):
+            for metric, variant in itertools.product(_affected(workloads[group[1]]), variants):
                 excluded[group, variant.label, metric.name] = Verdict.DISTURBED, reason
     lost = sorted({group for group, _, _ in excluded})
     return Findings(excluded=excluded, caveats=tuple(_caveats(found, lost)))
+
+
+def _why_lost(experiment: Experiment, each: Disturbance) -> str:
+    """Return why a workload gets no verdict; empty if it gets one."""
+    left = each.blocks - len(each.disturbed)
+    if each.mostly or left >= pairs_needed(1 - experiment.confidence) or not each.disturbed:
+        return each.reason if each.mostly else ""
+    return f"{each.reason}, and {left} undisturbed blocks are too few"
 
 
 def _caveats(found: Mapping[Group, Disturbance], lost: Sequence[Group]) -> Iterator[Caveat]:

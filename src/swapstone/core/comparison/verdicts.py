@@ -95,7 +95,7 @@ def comparison(
             inference, alpha, row.limit(margin), row.metric.better, too_few(alpha, row.before.size), exact=row.exact
         )
     )
-    usable = not row.exclusion
+    usable = not row.exclusion or verdict is Verdict.DISTURBED
     found = Comparison(
         suite=row.group[0],
         workload=row.group[1],

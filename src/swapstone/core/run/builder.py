@@ -43,12 +43,11 @@ class Builder:
         """
         raise UserError(f"No installed part builds libraries: {text[:80]!r}.", "Leave --with out.")
 
-    def check_recipe(self, recipe: Recipe, *, shares_files: bool, preloads: bool) -> None:
+    def check_recipe(self, recipe: Recipe, *, preloads: bool) -> None:
         """Check, before anything is made, that a recipe is possible.
 
         Args:
             recipe: with all levels applied.
-            shares_files: whether the target has the files of this machine.
             preloads: whether objects can be preloaded there.
 
         Raises:

@@ -199,9 +199,7 @@ def check_levels(experiment: Experiment, target: Capabilities) -> None:
     if "runs_programs" in target.offers:
         compiled = [subject for subject in subjects if subject.needs_compiler]
         has_files = has_files_for(subjects, target)
-        check = functools.partial(
-            builder().check_recipe, shares_files=has_files, preloads=has_files or "takes_libraries" in target.offers
-        )
+        check = functools.partial(builder().check_recipe, preloads=has_files or "takes_libraries" in target.offers)
         check_variants(experiment, base, compiled, check)
 
 

@@ -107,7 +107,7 @@ def check_budget(experiment: Experiment) -> tuple[Experiment, str]:
                 f"warm-up, take {least}. The {first} pairs that the first check of every row's precision needs take {look}.",
                 f"Use --budget {rounded_up(look_ns)}, fewer levels, fewer workloads with --only, or an exact number of --blocks.",
             )
-        return experiment, f"{size}. {_held(experiment, max(1, held), least_ns)}"
+        return experiment, f"{size}. {_held(experiment, max(1, held), least_ns, ' on an idle machine')}"
     if look_ns > experiment.budget_ns:
         return experiment, (
             f"{size}. The budget of {budget} ends before the first check of every row's precision, which needs {first} pairs of runs: "
@@ -227,12 +227,13 @@ def _asked(experiment: Experiment) -> tuple[int, str]:
     return needed_pairs(experiment), "pairs that an interval needs"
 
 
-def _held(experiment: Experiment, pairs: int, needed_ns: int) -> str:
+def _held(experiment: Experiment, pairs: int, needed_ns: int, where: str = "") -> str:
+    """Return how many pairs a budget holds, and what those that are asked for take; `where` that is so."""
     budget, needed = format_compared(experiment.budget_ns, needed_ns)
     fewest, needing = _asked(experiment)
     without = ": medians without intervals" if pairs < needed_pairs(experiment) else ""
     return (
-        f"The budget of {budget} holds about {pairs} {'pair' if pairs == 1 else 'pairs'} of runs{without}. "
+        f"The budget of {budget} holds about {pairs} {'pair' if pairs == 1 else 'pairs'} of runs{where}{without}. "
         f"The {fewest} {needing} take about {needed} (--budget {rounded_up(needed_ns + needed_ns // 2)})."
     )
 

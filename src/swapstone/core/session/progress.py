@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from swapstone.core.model import IDLE, Experiment, Run, Trial
+from swapstone.core.model.announcement import RECEIVER
 from swapstone.core.model.experiment import WAKEUP_INTERVAL_US
 from swapstone.core.model.number_text import percent, quantity
 from swapstone.core.plan.stopping import StopDecision, first_block
@@ -21,6 +22,10 @@ MESSAGE_INTERVAL_S = 15.0
 
 _FIRST_FIGURES = 8
 """So many runs of a first replicate are printed."""
+
+
+_LEAST_STEPS, _ALIKE = 4, 1.5
+"""The time that other programs, or workloads, take follows from so many, of which both halves took as long, within this factor."""
 
 
 class Progress:
@@ -77,10 +82,10 @@ class ProgressText:
         self.block = 0
         self.used_ns = 0
         self.decision: StopDecision | None = None
-        self._began_ns = time.monotonic_ns()
-        """When the last block ended, or the experiment began."""
+        self._began_ns = 0
+        """When the last block ended, or the first trial began: what is built before has no part of the budget."""
         self._step = ""
-        self._step_began_s = 0.0
+        self._step_ends_s: list[float] = []
         self._workloads = workloads_by_name(experiment) if experiment.virtual else {}
         self._figures = 0
 
@@ -131,16 +136,20 @@ class ProgressText:
         """
         now = time.monotonic()
         if what != self._step or done == 0:
-            self._step, self._step_began_s = what, now
-        left = ""
-        if 0 < done < total and (took_s := now - self._step_began_s) > 1:
-            left = f"about {format_duration(round(took_s / done * (total - done) * 1e9))} left"
+            self._step, self._step_ends_s = what, [now]
+        self._step_ends_s += [now] * (done + 1 - len(self._step_ends_s))
+        ends, half, left = self._step_ends_s, done // 2, ""
+        early_s, late_s = ends[half] - ends[0], ends[done] - ends[done - half]
+        # A program that was built before takes no time, and a network stack minutes: how long others take is not known from them.
+        if _LEAST_STEPS <= done < total and now - ends[0] > 1 and max(early_s, late_s) <= _ALIKE * min(early_s, late_s):
+            left = f"about {format_duration(round((now - ends[0]) / done * (total - done) * 1e9))} left"
         return "; ".join(filter(None, (self.label, f"{what} {min(done + 1, total)} of {total}", left, name)))
 
     def _remaining(self, trial: Trial, done: int, total: int) -> str:
         """Return the estimate of the last decision, which counts down; before the first one, what is known is the budget."""
         if self.trial_ns and not self.experiment.timed and trial.block <= self.experiment.blocks:
             return f"about {format_duration(((self.experiment.blocks - trial.block + 1) * total - done) * self.trial_ns)} left"
+        self._began_ns = self._began_ns or time.monotonic_ns()
         elapsed_ns = time.monotonic_ns() - self._began_ns
         if self.decision is not None and self.decision.remaining_ns is not None:
             left_ns, text = self.decision.remaining_ns - elapsed_ns, "about {} left"
@@ -152,6 +161,11 @@ class ProgressText:
         else:
             left_ns = self.budget_ns - self.used_ns - elapsed_ns
             text = "about {} left, or longer" if self.experiment.budget_extends else "at most {} left"
+            # The first block is completed, however long it takes. How long a machine's trials take is known after one of them.
+            if (block_ns := elapsed_ns * (total - done) // max(1, done)) > left_ns and done:
+                return f"about {format_duration(block_ns)} left of the first {self.unit}"
+            if self.experiment.virtual and not done:
+                return ""
         # A block that has begun is completed, and the runs on which the estimate depends may have been stored ones.
         return text.format(format_duration(left_ns)) if left_ns >= 0 else "longer than estimated"
 
@@ -260,9 +274,10 @@ class LineProgress(TextProgress):
 
 
 def as_progress(progress: ProgressLike) -> Progress:
-    """Return the receiver of events that a caller passed as a `Progress`, a function or None."""
+    """Return the receiver of events that a caller passed as a `Progress`, a function or None; it gets announced acts, too."""
     if progress is None:
-        return NO_PROGRESS
-    if callable(progress):
-        return LineProgress(progress)
+        progress = NO_PROGRESS
+    elif callable(progress):
+        progress = LineProgress(progress)
+    RECEIVER.set(progress.note)
     return progress

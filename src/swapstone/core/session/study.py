@@ -38,6 +38,7 @@ from swapstone.core.report.study_index import PartOfStudy, PartSummary, StudyInd
 from swapstone.core.session.analysis import analyse_record
 from swapstone.core.session.experiment import check_programs, resume, start
 from swapstone.core.session.machines import has_exact_runs, run_sharer
+from swapstone.core.session.option_values import format_duration
 from swapstone.core.session.outcome import Interrupted
 from swapstone.core.session.precision_stop import check_budget
 from swapstone.core.session.progress import NO_PROGRESS, Progress
@@ -165,7 +166,7 @@ def start_study(
     """
     planned = plan_parts(run)
     _check_sharing(planned, options.sharing)
-    _check_budgets(planned)
+    _check_budgets(planned, progress if run.budget_ns else NO_PROGRESS)
     again = "give the same command again."
     with _written(folder, folder, again):
         folder.mkdir(parents=True, exist_ok=True)
@@ -302,8 +303,8 @@ def _check_sharing(planned: Planned, sharing: RunSharing) -> None:
     run_sharer(sharing).check(sharing)
 
 
-def _check_budgets(planned: Planned) -> None:
-    """Check that every part's budget is large enough.
+def _check_budgets(planned: Planned, progress: Progress) -> None:
+    """Check that every part's budget is large enough, and note what each holds as far as that is known before anything is built.
 
     Raises:
         UserError: one is not; names the part.
@@ -311,11 +312,20 @@ def _check_budgets(planned: Planned) -> None:
     for name, experiment in planned.items():
         if isinstance(experiment, Experiment):
             try:
-                check_budget(experiment)
+                _, note = check_budget(experiment)
             except UserError as error:
                 raise UserError(
                     f"Part {name}: {error.message}", "Give it a larger --budget, or an exact number of --blocks."
                 ) from error
+            later = experiment.own is not None or experiment.virtual
+            known = (
+                "what it holds is known after its first block"
+                if later
+                else "it suffices if trials are as short as planned"
+            )
+            progress.note(
+                f"Part {name} has {format_duration(experiment.budget_ns)} of the budget: {note or f'{known}.'}"
+            )
 
 
 def _run(

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 
 import msgspec
 
-from swapstone.core.model import DECIDED, NO_NUMBERS, TAIL_DIFFERS, Comparison, Scale
+from swapstone.core.model import DECIDED, NO_NUMBERS, TAIL_DIFFERS, Comparison, Scale, Verdict
 from swapstone.core.report import formatting
 from swapstone.core.report.answer import tails
-from swapstone.core.report.answer.limits import row_name
+from swapstone.core.report.answer.limits import row_name, values
 from swapstone.core.report.answer.means import Mean, Place, name_of
 from swapstone.core.report.document import Block, Cell, Column, ForestPlot, ForestRow, Paragraph, Table
 from swapstone.core.report.tables import Field, short_table
@@ -87,7 +87,8 @@ def _one_row_table(place: Place) -> Table:
     )
     rows = []
     first = {mean.metric.name: mean.rows[0] for mean in place.means}
-    for row in (*(row for row in place.asked if row.metric.name not in first), *first.values()):
+    others = (row for row in place.leads if row in place.asked or row.verdict is Verdict.DISTURBED)
+    for row in (*(row for row in others if row.metric.name not in first), *first.values()):
         mean = place.mean(row.metric.name)
         cell = _difference_cell(row) if mean is None else mean_cell(mean)
         interval = cell.interval + (formatting.BOUNDED if cell.interval and row.bounded else "")
@@ -97,7 +98,9 @@ def _one_row_table(place: Place) -> Table:
 
 
 def _difference_cell(row: Comparison) -> Cell:
-    """Return the difference of a row that has no ratio, with its interval."""
+    """Return the difference of a row that has no ratio, with its interval; of a disturbed one the range of its pairs."""
+    if row.verdict is Verdict.DISTURBED:
+        return Cell(effect=formatting.pair_range(row))
     if row.verdict in NO_NUMBERS or row.effect is None:
         return Cell()
     return Cell(
@@ -207,7 +210,7 @@ def forest_row(row: Comparison) -> ForestRow:
         name=row.workload,
         before=before,
         after=after,
-        effect="" if effect is None else formatting.effect(effect, row),
+        effect=_difference_cell(row).effect if effect is None else formatting.effect(effect, row),
         interval=""
         if effect is None
         else "exact"
@@ -219,11 +222,3 @@ def forest_row(row: Comparison) -> ForestRow:
         high=row.high if drawn else None,
         detail="" if effect is None else tails.opposed(row),
     )
-
-
-def values(row: Comparison) -> tuple[str, str]:
-    """Return the medians of baseline and candidate with their unit; empty texts where there are none."""
-    if row.medians is None:
-        return "", ""
-    before, after = (formatting.quantity(each, row.metric.unit) for each in row.medians)
-    return before, after

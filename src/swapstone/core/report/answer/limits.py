@@ -51,7 +51,7 @@ def missing(places: Sequence[Place]) -> str:
     gone = [place for place in places if place.leads and not have_numbers(place.leads)]
     names = grouped(dict.fromkeys((_why_gone(place), place.names[0]) for place in gone), lambda pair: pair[0])
     found = [
-        f"{listed([name for _, name in of])} {'has' if len(of) == 1 else 'have'} no result: {reason}."
+        f"{listed([name for _, name in of])} {'has' if len(of) == 1 else 'have'} no {_lacking(reason)}: {reason}."
         for reason, of in names.items()
     ]
     partly = [(place, sum(row.verdict in NO_NUMBERS for row in place.leads)) for place in places if place not in gone]
@@ -61,6 +61,10 @@ def missing(places: Sequence[Place]) -> str:
         who = f" of {place.names[0]}" if len({each.candidate for each in places}) > 1 else ""
         found.append(f"{count} of {formatting.count(len(place.leads), 'row')}{who} gave no valid result.")
     return " ".join(found)
+
+
+def _lacking(reason: str) -> str:
+    return "verdict" if reason.startswith(Verdict.DISTURBED.value) else "result"
 
 
 def _why_gone(place: Place) -> str:
@@ -141,7 +145,23 @@ def rejected(rows: Sequence[Comparison]) -> Iterator[Item]:
     found = (row for row in rows if row.verdict in {*NO_NUMBERS, Verdict.MIXED})
     for (verdict, _), refused in grouped(found, lambda row: (row.verdict, _kind(row))).items():
         reason = formatting.safe(refused[0].reason.removeprefix("candidate: ")) or "no reason given"
-        yield Item(f"{_where(refused, rows)}: {verdict.value}: {reason}", tone=Tone.WARNING)
+        yield Item(f"{_where(refused, rows)}: {verdict.value}: {reason}{_measured(refused[0])}", tone=Tone.WARNING)
+
+
+def values(row: Comparison) -> tuple[str, str]:
+    """Return the medians of baseline and candidate with their unit; empty texts where there are none."""
+    if row.medians is None:
+        return "", ""
+    before, after = (formatting.quantity(each, row.metric.unit) for each in row.medians)
+    return before, after
+
+
+def _measured(row: Comparison) -> str:
+    """Return the figures of a disturbed row: both medians and the range of its pairs; else an empty text."""
+    if row.verdict is not Verdict.DISTURBED or row.medians is None:
+        return ""
+    ranged = formatting.pair_range(row)
+    return f"; medians without a verdict: {' and '.join(values(row))}{f' (ratios {ranged})' if ranged else ''}"
 
 
 def _kind(row: Comparison) -> str:

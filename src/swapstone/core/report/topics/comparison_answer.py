@@ -266,7 +266,7 @@ def _phrase(usable: Sequence[Comparison], mean: Mean | None, found: Standing, ma
     if mean is None and found is Standing.OPEN:
         return f"may differ{wording.after('from', other)} in {median}{name} (not decided)"
     if mean is None:
-        before, after = figures.values(rows[0])
+        before, after = limits.values(rows[0])
         return f"has {name} {after} instead of {before}{wording.after('with', other)}"
     if found in _DIFFERENT:
         return changed(mean.metric, mean.effect, other)

@@ -25,7 +25,7 @@ from swapstone.core.model import (
 from swapstone.core.model.metric import TIMES
 from swapstone.core.report import formatting
 from swapstone.core.report.answer import figures, tails
-from swapstone.core.report.answer.figures import values
+from swapstone.core.report.answer.limits import values
 from swapstone.core.report.answer.means import name_of
 from swapstone.core.report.context import ABSENT, ReportContext
 from swapstone.core.report.document import (

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Build the libraries that an own program needs (``--with``) from pinned sources, once for each compiler, C library and set of flags.
 
-Each library gets a folder of its own in the cache. A program's build gets a folder with links to the files of the libraries that it
-needs: for dynamic linking the shared ones, for static linking the archives. So a linker can't choose another kind.
+C libraries by version are built in the same way, once. Each library gets a folder of its own in the cache. A program's build gets a folder
+with links to the files of the libraries that it needs: for dynamic linking the shared ones, for static linking the archives. So a linker
+can't choose another kind.
 """
 
 from __future__ import annotations
@@ -27,9 +28,10 @@ from swapstone.core.factors import Recipe
 from swapstone.core.model import FrozenStruct, UnavailableError, UserError
 from swapstone.core.model.directories import cache_dir, share_dir, write_whole
 from swapstone.parts.build.artifacts.build_command import build_environment, link_kernel_headers, run_build
-from swapstone.parts.build.artifacts.library_table import LIBRARIES, Library
+from swapstone.parts.build.artifacts.library_table import C_LIBRARIES, LIBRARIES, Library
 from swapstone.parts.build.artifacts.upstream_sources import Source, fetch, read_lock, unpack
 from swapstone.parts.build.build import Build
+from swapstone.parts.build.factors.libc import folder_name
 
 LOCK = "native/libraries.toml"
 LOG = "build.log"
@@ -122,6 +124,25 @@ def with_libraries(recipe: Recipe, names: Sequence[str], notify: Notify) -> Reci
     )
 
 
+def with_c_library(recipe: Recipe, notify: Notify) -> Recipe:
+    """Return a recipe whose C library of the table is a folder. It is built the first time, by ``cc``, whatever compiler is compared.
+
+    Args:
+        recipe: others than those of the table are unchanged.
+        notify: called with a line before a download and a build.
+
+    Raises:
+        UnavailableError: as `with_libraries`.
+    """
+    name = recipe.of(Build).libc
+    if name not in C_LIBRARIES:
+        return recipe
+    _require_tools(name)
+    fetch(_source(name), LOCK, notify, name)
+    maker = Recipe().changed(Build, command=("cc",), cflags=())
+    return recipe.changed(Build, libc=str(_library(name, maker, (), notify)))
+
+
 def library_environment(recipe: Recipe) -> dict[str, str]:
     """Return the variables by which pkg-config and CMake find a recipe's libraries; none without libraries.
 
@@ -138,7 +159,7 @@ def library_digests(recipe: Recipe) -> tuple[tuple[str, str], ...]:
     """Return pairs (name, SHA-256) of the library files that a recipe's programs can be linked with, for the manifest."""
     found = []
     for ident in recipe.of(Build).libraries:
-        library = read_library(cache_dir() / "libraries" / ident.split()[-1])
+        library = read_library(_builds_of(ident.split()[2]) / ident.split()[-1])
         kind = _STATIC if recipe.of(Build).linking == "static" else _DYNAMIC
         found += [(f"{library.name} {library.version} {file}", d) for file, d in library.files if kind.search(file)]
     return tuple(found)
@@ -159,12 +180,20 @@ def in_order(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def _require_tools(name: str) -> None:
-    for package, test in LIBRARIES[name].tools:
+    for package, test in _entry(name).tools:
         if run_build(test, Path("/"), _TOOL_TIMEOUT_S, build_environment())[0] != 0:
             raise UnavailableError(
                 f"Building {name} needs {package}, which is not installed.",
                 f"Install it: {install_command(package)}",
             )
+
+
+def _builds_of(name: str) -> Path:
+    return cache_dir().resolve() / "libraries" / folder_name(name)
+
+
+def _entry(name: str) -> Library:
+    return C_LIBRARIES.get(name) or LIBRARIES[name]
 
 
 def _source(name: str) -> Source:
@@ -173,12 +202,12 @@ def _source(name: str) -> Source:
 
 def library_version(name: str) -> str:
     """Return the version of a library that the lock pins."""
-    return LIBRARIES[name].version or _source(name).version
+    return _entry(name).version or _source(name).version
 
 
 def _library(name: str, recipe: Recipe, needs: tuple[Path, ...], notify: Notify) -> Path:
     """Return the folder of a library; build it the first time."""
-    library, source = LIBRARIES[name], _source(name)
+    library, source = _entry(name), _source(name)
     ldflags = tuple(
         flag for flag in recipe.of(Build).ldflags if flag.startswith("-") and not flag.startswith(("-l", "-static"))
     )
@@ -193,12 +222,12 @@ def _library(name: str, recipe: Recipe, needs: tuple[Path, ...], notify: Notify)
     )
     flags = (shlex.join(recipe.of(Build).cflags), shlex.join(ldflags), *map(str, needs))
     digest = hashlib.sha256("\n".join((*inputs, *flags)).encode(errors="surrogateescape")).hexdigest()[:32]
-    home = cache_dir().resolve() / "libraries" / digest
+    home = _builds_of(name) / digest
     with locked(home.with_suffix(".lock")):
         if read_description(home / _FINISHED, BuiltLibrary) is not None:
             return home
         version = library_version(name)
-        notify(f"building {name} {version} with {Path(recipe.of(Build).command[0]).name} (only once)")
+        notify(f"building {name.partition(':')[0]} {version} with {Path(recipe.of(Build).command[0]).name} (only once)")
         archive = fetch(source, LOCK)
         ident = f"{IDENT} {name} {version} {digest}"
         _build(home, library, recipe.changed(Build, ldflags=ldflags), needs, archive=archive, ident=ident)
@@ -271,7 +300,7 @@ def _failed(home: Path, ident: str, status: int | None, output: bytes, missing: 
     elif status == 0:
         reason = f"its build installed no {missing[0]}"
     name, version = ident.split()[2:4]
-    return UnavailableError(f"{name} {version}, which --with names, can't be built: {reason}", f"The log: {kept}")
+    return UnavailableError(f"{name.partition(':')[0]} {version} can't be built: {reason}", f"The log: {kept}")
 
 
 def _finish_pkg_config(home: Path, library: Library, ident: str) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""The libraries that ``--with`` builds. Another library is one entry here, and one in ``native/libraries.toml``."""
+"""The libraries that ``--with`` builds, and C libraries. Another one is one entry here, and one in ``native/libraries.toml``."""
 
 from __future__ import annotations
 
@@ -240,6 +240,19 @@ LIBRARIES: dict[str, Library] = {
     ),
 }
 """By the name that ``--with`` accepts."""
+
+C_LIBRARIES: dict[str, Library] = {
+    "musl:1.2.5": Library(
+        # Its dynamic loader is the library itself, which programs name by its path.
+        command="CFLAGS={cflags} ./configure CC={cc} --prefix={prefix} --syslibdir={prefix}/lib\nmake -j{jobs} install",
+        links=("c",),
+        headers="",
+        packages=(),
+        find=(),
+        description="C library",
+    ),
+}
+"""The C libraries of `swapstone.parts.build.factors.libc.PINNED`, by level."""
 
 
 _HEADER = re.compile(r"fatal error: ['\"]?([\w./+-]+\.h\w*)['\"]?(?:: No such file or directory| file not found)")

@@ -21,7 +21,7 @@ from swapstone.parts.build.artifacts.build_command import run_tool
 from swapstone.parts.build.build import Build
 from swapstone.parts.build.factors.build_facts import MARK
 from swapstone.parts.build.factors.compiler_probe import CompilerFacts, probe_compiler
-from swapstone.parts.build.factors.libc import CLibraryTree, read_tree
+from swapstone.parts.build.factors.libc import INSTALLED, CLibraryTree, level_of_file, read_tree
 from swapstone.parts.build.factors.sdk import Sdk, command_of_level, sdk_of_level
 
 
@@ -103,8 +103,8 @@ _RUNS_TOO = {("x86_64", "i686"), ("aarch64", "arm")}
 
 
 def is_own(recipe: Recipe) -> bool:
-    """Return whether a recipe has a compiler or a C library by path."""
-    return "/" in recipe.of(Build).compiler or "/" in recipe.of(Build).libc
+    """Return whether a recipe has a compiler by path, or a C library that is not the distribution's."""
+    return "/" in recipe.of(Build).compiler or recipe.of(Build).libc not in INSTALLED
 
 
 def own_command(
@@ -224,7 +224,10 @@ def own_tools(recipes: Iterable[Recipe]) -> list[tuple[str, str]]:
         if "/" in recipe.of(Build).libc:
             tree = read_tree(Path(recipe.of(Build).libc))
             found.add(
-                (f"C library {tree.root}", f"{tree.kind}, {Path(tree.library).name} with SHA-256 {tree.digest()}")
+                (
+                    f"C library {level_of_file(tree.root) or tree.root}",
+                    f"{tree.kind}, {Path(tree.library).name} with SHA-256 {tree.digest()}",
+                )
             )
     return sorted(found)
 

@@ -356,8 +356,8 @@ class _Search:
 
 
 def is_musl(loader: str) -> bool:
-    """Return whether a loader is musl's, by its name."""
-    return PurePosixPath(loader).name.startswith("ld-musl-")
+    """Return whether a loader is musl's, by its name: in a folder of the user, it may be the library itself."""
+    return PurePosixPath(loader).name.startswith(("ld-musl-", "libc.so"))
 
 
 _MUSL_VERSION = re.compile(rb"\0(1\.(\d+)\.(\d+))\0")

@@ -6,17 +6,19 @@ from __future__ import annotations
 from swapstone.core.factors import Recipe
 from swapstone.core.model import UnavailableError, refuse
 from swapstone.parts.build.artifacts.allocators import Notify, check_allocator, with_allocator
+from swapstone.parts.build.artifacts.libraries import with_c_library
+from swapstone.parts.build.artifacts.library_table import C_LIBRARIES
 from swapstone.parts.build.artifacts.toolchain import compiler_command, float_compiler, linking_flags
 from swapstone.parts.build.build import Build
 from swapstone.parts.build.factors.allocator import DEFAULT
+from swapstone.parts.build.factors.libc import INSTALLED
 
 
-def check_recipe(recipe: Recipe, *, shares_files: bool, preloads: bool = True) -> None:
+def check_recipe(recipe: Recipe, *, preloads: bool = True) -> None:
     """Refuse, before anything is fetched or built, a recipe that can't be resolved.
 
     Args:
         recipe: to which all factors have been applied.
-        shares_files: whether this machine's files have the same paths where the program will run.
         preloads: whether a shared object of this machine can be preloaded there.
 
     Raises:
@@ -27,9 +29,9 @@ def check_recipe(recipe: Recipe, *, shares_files: bool, preloads: bool = True) -
     named, by_path = recipe.of(Build).allocator != DEFAULT, "/" in recipe.of(Build).allocator
     refuse(
         (
-            "/" in recipe.of(Build).libc and recipe.of(Build).linking == "dynamic" and not shares_files,
-            f"The loader of {recipe.of(Build).libc} is not in a virtual machine.",
-            "Compare with linking=static there.",
+            bool(recipe.architecture) and recipe.of(Build).libc in C_LIBRARIES,
+            f"{recipe.of(Build).libc} is built for this machine's architecture only, not for {recipe.architecture}.",
+            "Compare libc=glibc,musl there.",
         ),
         (
             bool(recipe.architecture) and by_path,
@@ -42,7 +44,7 @@ def check_recipe(recipe: Recipe, *, shares_files: bool, preloads: bool = True) -
             "Add --hold linking=static: an allocator that is linked in works there.",
         ),
         (
-            named and "/" in recipe.of(Build).libc and not by_path,
+            named and recipe.of(Build).libc not in INSTALLED and not by_path,
             f"The allocator {recipe.of(Build).allocator} is built for the installed C libraries only, not for {recipe.of(Build).libc}.",
             "Name a shared object that you built for it: allocator=default,/path/to/libNAME.so",
         ),
@@ -62,7 +64,8 @@ def resolve_recipe(recipe: Recipe, notify: Notify = lambda _: None) -> Recipe:
     Raises:
         UnavailableError: the combination does not exist or can't be built here.
     """
-    check_recipe(recipe, shares_files=True)
+    check_recipe(recipe)
+    recipe = with_c_library(recipe, notify)
     provided = recipe.changed(
         Build, command=compiler_command(recipe, notify), ldflags=(*recipe.of(Build).ldflags, *linking_flags(recipe))
     )

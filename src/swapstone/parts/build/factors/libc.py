@@ -15,6 +15,17 @@ from swapstone.core.model import FrozenStruct, UserError
 from swapstone.parts.build.build import Build
 from swapstone.parts.build.factors.build_facts import BuildFacts
 
+INSTALLED = ("glibc", "musl")
+"""The C libraries of the distribution's packages."""
+
+PINNED = (
+    Level(
+        name="musl:1.2.5",
+        description="musl 1.2.5, built by cc from its pinned source, with the options of its configure script",
+    ),
+)
+"""C libraries by version, NAME:VERSION; ``native/libraries.toml`` has their sources."""
+
 _FORMS = "It must have include/stdio.h, lib/crt1.o and lib/libc.so or lib/libc.a, in the folder itself or in its usr."
 
 
@@ -188,6 +199,7 @@ class Libc:
     )
 
     forms: tuple[Level, ...] = (
+        *PINNED,
         Level(
             name="FOLDER",
             description="a musl, glibc or uClibc-ng with headers, objects and loader, with a slash in its path",
@@ -213,13 +225,32 @@ class Libc:
         tree = read_tree(root)
         return Level(name=str(root), description=f"{tree.kind} in a folder of the user")
 
+    def level_of_text(self, text: str) -> Level | None:
+        """Return the level of a C library with its version, NAME:VERSION; see `TakesTexts`.
+
+        Raises:
+            UserError: no source of this version is pinned.
+        """
+        if ":" not in text:
+            return None
+        if (found := next((each for each in PINNED if each.name == text), None)) is None:
+            raise UserError(
+                f"{text[:80]!a} can't be a level of libc: no source of it is pinned.",
+                f"Known: {', '.join((*INSTALLED, *(each.name for each in PINNED)))}. "
+                "A folder with another one is a level, too: libc=glibc,./FOLDER",
+            )
+        return found
+
     def observe(self, evidence: Evidence) -> str | None:
-        """Name the C library by its folder if the user named one and all evidence lies in it; else by its kind."""
+        """Name the C library by its folder if the user named one and all evidence lies in it; else by its kind, or as NAME:VERSION."""
         kind = self._kind(evidence)
-        root = evidence.path_of(self.name) if evidence.path_levels else ""
-        if not root or kind is None:
-            return kind
+        if kind is None:
+            return None
         files = [path for path in _paths(evidence) if any(each.match(_name(path)) for each in _FILE_NAMES.values())]
+        marks = evidence.program.of(BuildFacts).marks if evidence.program else ()
+        root = evidence.path_of(self.name) if evidence.path_levels else ""
+        if not root:
+            return "+".join(sorted({level_of_file(each) or kind for each in files or marks})) or kind
         outside = [path for path in files if not Path(path).is_relative_to(root)]
         if outside:
             return f"{kind} of {outside[0]}"
@@ -227,8 +258,7 @@ class Libc:
             tree = read_tree(Path(root))
         except UserError:
             return kind  # the folder is gone: nothing can be observed of it
-        marked = evidence.program is not None and tree.mark() in evidence.program.of(BuildFacts).marks
-        return root if kind == tree.kind and (files or marked) else kind
+        return root if kind == tree.kind and (files or tree.mark() in marks) else kind
 
     def _kind(self, evidence: Evidence) -> str | None:
         """Name the C library by the program's loader, by its mapped objects, and by what is linked into its file.
@@ -242,6 +272,16 @@ class Libc:
         if evidence.program is not None:
             found |= _linked_in(evidence.program)
         return "+".join(sorted(found)) or None
+
+
+def folder_name(library: str) -> str:
+    """Return the name of the folder in the cache with a library's builds. Linkers and loaders separate folders by colons."""
+    return library.replace(":", "-")
+
+
+def level_of_file(path: str) -> str:
+    """Return the level, NAME:VERSION, of which a file in a cache is; empty for others. A record may be of another machine's cache."""
+    return next((each.name for each in PINNED if f"/libraries/{folder_name(each.name)}/" in path), "")
 
 
 def _paths(evidence: Evidence) -> tuple[str, ...]:

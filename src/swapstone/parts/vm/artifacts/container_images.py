@@ -18,6 +18,7 @@ from typing import TypeVar
 import msgspec
 
 from swapstone.core.model import UnavailableError, UserError
+from swapstone.core.model.announcement import announced
 from swapstone.core.model.safe_text import safe_excerpt
 from swapstone.parts.vm.artifacts.root_archives import IMAGE_ARCHITECTURES
 from swapstone.parts.vm.factors.container_image import ContainerImage, parse_image
@@ -87,9 +88,12 @@ def save_image(text: str, machine: str, file: Path) -> Path:
         if tool == _SKOPEO:
             _remote(tool, image, machine)
             override = ("--override-os", "linux", "--override-arch", _architecture(machine))
-            _run((tool, *override, "copy", f"docker://{image.reference}", f"oci-archive:{file}"), _TRANSFER_S)
+            with announced(f"fetching the image {image.title} with {tool}"):
+                _run((tool, *override, "copy", f"docker://{image.reference}", f"oci-archive:{file}"), _TRANSFER_S)
         else:
-            _run((tool, "save", "--output", str(file), _local(tool, image, machine)[0]), _TRANSFER_S)
+            name, _ = _local(tool, image, machine)
+            with announced(f"saving the image {image.title} with {tool}"):
+                _run((tool, "save", "--output", str(file), name), _TRANSFER_S)
         return file
 
     return _through_any(image, save)
@@ -141,7 +145,8 @@ def _local(tool: str, image: ContainerImage, machine: str) -> tuple[str, str]:
     wanted = _architecture(machine)
     found = next(((name, each) for name in known if (each := _inspected(tool, name)).architecture == wanted), None)
     if found is None:
-        _run((tool, "pull", "--quiet", "--platform", f"linux/{wanted}", image.reference), _TRANSFER_S)
+        with announced(f"pulling the image {image.title} with {tool}"):
+            _run((tool, "pull", "--quiet", "--platform", f"linux/{wanted}", image.reference), _TRANSFER_S)
         found = image.reference, _inspected(tool, image.reference)
     name, about = found
     _check_architecture(about.architecture, wanted)

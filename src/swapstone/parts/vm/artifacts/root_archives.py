@@ -44,10 +44,14 @@ _DECOMPRESSORS = (
 arguments. A dictionary has at most 256 MiB."""
 
 
+DAMAGED_HINT = "Save or download it again: it is incomplete, or was altered."
+_OTHER = "Save that image, for example: podman pull --platform linux/{} NAME && podman save --format oci-archive -o image.tar NAME"
+
+
 class ArchiveError(ValueError):
     """An archive is damaged, truncated, or beyond a limit, or its image can't be chosen.
 
-    The message is the end of a sentence whose subject is the archive.
+    The message is the end of a sentence whose subject is the archive. A second argument is the next step.
     """
 
 
@@ -287,7 +291,9 @@ def _choose(manifests: list[_Descriptor], architecture: str) -> _Descriptor:
     fits = [each for each in images if each.platform is None or each.platform.architecture in {architecture, ""}]
     if not fits:
         names = sorted({each.platform.architecture for each in images if each.platform})
-        raise ArchiveError(f"has no image for {architecture}, but for {', '.join(names)[:100]!r}")
+        raise ArchiveError(
+            f"has no image for {architecture}, but for {', '.join(names)[:100]!r}", _OTHER.format(architecture)
+        )
     if len({each.digest for each in fits}) > 1:
         raise ArchiveError(f"has {len(fits)} images for {architecture}: it must have one")
     return fits[0]
@@ -339,7 +345,7 @@ def _blob(find: FindFile, descriptor: _Descriptor) -> Path:
     with found.open("rb") as handle:
         actual = hashlib.file_digest(handle, "sha256").hexdigest()
     if actual != digest or descriptor.size not in {-1, found.stat().st_size}:
-        raise ArchiveError(f"is damaged: the blob sha256:{digest[:12]} does not match its digest")
+        raise ArchiveError(f"is damaged: the blob sha256:{digest[:12]} does not match its digest", DAMAGED_HINT)
     return found
 
 

@@ -7,6 +7,7 @@ set-user-ID and set-group-ID bits: docs/rootfs.md.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import hashlib
 import io
@@ -24,11 +25,19 @@ import msgspec
 
 from swapstone.core.artifacts.cache_folder import locked, new_folder, read_description, sha256_of
 from swapstone.core.model import Direction, FrozenStruct, Metric, Quantity, UserError
+from swapstone.core.model.announcement import announced
 from swapstone.core.model.directories import cache_dir, write_whole
 from swapstone.core.model.regular_file import readable
 from swapstone.core.model.safe_text import safe
 from swapstone.parts.vm.artifacts.container_images import pinned_image, save_image
-from swapstone.parts.vm.artifacts.root_archives import ArchiveError, TarEntry, decompressed, layers_of, read_tar
+from swapstone.parts.vm.artifacts.root_archives import (
+    DAMAGED_HINT,
+    ArchiveError,
+    TarEntry,
+    decompressed,
+    layers_of,
+    read_tar,
+)
 from swapstone.parts.vm.factors.container_image import PREFIX, is_image, parse_image
 
 MOST_ENTRIES = 500_000
@@ -98,6 +107,9 @@ def resolve_inside(path: str, target: Callable[[str], str | None]) -> str | None
     return "/".join(at)
 
 
+_FORMS = "A root file system is a folder, a tar archive, an OCI archive or `docker save`."
+
+
 class RootTree:
     """The index of a root file system.
 
@@ -118,12 +130,9 @@ class RootTree:
         self._blobs = 0
         self._names: dict[str, set[str]] = {}  # of what is in each folder
 
-    def refuse(self, why: str) -> UserError:
+    def refuse(self, why: str, hint: str = _FORMS) -> UserError:
         """Return an error on the source."""
-        return UserError(
-            f"{safe(self._name)} {why}.",
-            "A root file system is a folder, a tar archive, an OCI archive or `docker save`.",
-        )
+        return UserError(f"{safe(self._name)} {why}.", hint)
 
     def add_folder(self, path: str, *, sticky: bool = False) -> None:
         """Add a folder; one that exists stays, with its content."""
@@ -496,8 +505,10 @@ def _archive_digest(source: str, architecture: str) -> str:
 
 def _collect(source: str, architecture: str, roots: Path, *, archive: bool) -> RootFileSystem:
     """Unpack into a temporary folder, and move the root to its digest."""
-    with tempfile.TemporaryDirectory(prefix=".unpacking-", dir=roots) as temporary:
+    with contextlib.ExitStack() as acts:
+        temporary = acts.enter_context(tempfile.TemporaryDirectory(prefix=".unpacking-", dir=roots))
         image = save_image(source, architecture, Path(temporary) / "image.tar") if is_image(source) else None
+        acts.enter_context(announced(f"{'unpacking' if archive else 'copying'} {_title_of(source)}"))
         tree = read_tree(
             _title_of(source), architecture, Path(temporary), archive=image or (Path(source) if archive else None)
         )
@@ -550,9 +561,9 @@ def read_tree(source: str, architecture: str, work: Path, *, archive: Path | Non
             image.layer += 1
             digest = _add_archive(image, layer.file, layered=True)
             if layer.unpacked_sha256 and digest != layer.unpacked_sha256:
-                raise ArchiveError(f"is damaged: the layer {layer.name[:80]!r} does not match its digest")
+                raise ArchiveError(f"is damaged: the layer {layer.name[:80]!r} does not match its digest", DAMAGED_HINT)
     except ArchiveError as error:
-        raise first.refuse(str(error)) from error
+        raise first.refuse(*error.args) from error
     return image
 
 

@@ -17,9 +17,10 @@ from swapstone.core.model import FrozenStruct, UserError, WireError
 from swapstone.core.model.cpio import Entry, archive, device, file, folder, link, tree
 from swapstone.core.model.directories import share_dir
 from swapstone.core.model.safe_text import safe
-from swapstone.core.targets.carried_files import CarriedFiles
+from swapstone.core.targets.carried_files import CarriedFiles, check_place
 from swapstone.core.wire import AgentAnswer, decode_answers, encode_text
 from swapstone.core.wire.protocol_words import AGENT_HEADER, GUEST_HEADER, ORDER_HEADER
+from swapstone.parts.build.artifacts.program_closure import host_tree, is_musl, resolve_closure
 from swapstone.parts.vm.artifacts.root_file_systems import resolve_inside
 
 _MAX_IDLE_NS = 4_000_000_000
@@ -301,12 +302,32 @@ def missing_libraries(facts: ProgramFacts, neighbours: Iterable[str], image: Map
         image: entries by path.
     """
     names = {PurePosixPath(path).name for path in image} | set(neighbours)
-    is_musl = PurePosixPath(facts.interp or "").name.startswith("ld-musl-")
-    needed = [name for name in facts.needed if not (is_musl and _IS_MUSL_ITSELF.match(name))]
+    musl = is_musl(facts.interp or "")
+    needed = [name for name in facts.needed if not (musl and _IS_MUSL_ITSELF.match(name))]
     missing = [name for name in needed if "/" not in name and name not in names | {_MUSL}]
     if facts.interp and find(image, facts.interp) is None:
         missing.insert(0, facts.interp)
     return tuple(missing)
+
+
+def own_loader(facts: ProgramFacts | None, image: Mapping[str, Entry]) -> dict[str, Entry]:
+    """Return a program's loader and shared objects, at their own paths, if an image lacks the loader and this machine has it.
+
+    It is that of a C library in a folder of this machine.
+
+    Args:
+        facts: of the program; its path is one of this machine.
+        image: entries by path.
+
+    Raises:
+        UserError: a file can't be read, or can't be at its path in a machine.
+    """
+    if facts is None or not facts.interp or find(image, facts.interp) or not Path(facts.interp).is_file():
+        return {}
+    paths = resolve_closure(facts.path, host_tree(lambda path: Path(path).read_bytes())).files
+    for path in (others := [path for path in paths if path != facts.path]):
+        check_place(path)
+    return {path: file(Path(path).read_bytes(), executable=True) for path in others}
 
 
 def decode_channel(output: bytes) -> tuple[GuestReport, tuple[AgentAnswer, ...]]:

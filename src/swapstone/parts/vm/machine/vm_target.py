@@ -282,14 +282,15 @@ class VmTarget(ObservedTarget):
         with readable(safe(str(path))):
             entries = {each.name: file(each.read_bytes(), executable=True) for each in (path, *beside)}
         facts, image = facts_of(entries[path.name].content, str(path)), self._default_image.entries
-        if facts and image is not None and (missing := guest.missing_libraries(facts, entries, image)):
+        loaded = guest.own_loader(facts, image or {})
+        if facts and not loaded and image is not None and (missing := guest.missing_libraries(facts, entries, image)):
             raise UserError(
                 f"{safe(path.name)} needs {', '.join(map(safe, missing))}, and the machine's image does not contain it.",
                 "Link it statically, or use an image with its C library.",
             )
         place = place or guest.guest_path(path, hashlib.sha256(archive(entries)).hexdigest())
         above = place.rpartition("/")[0]
-        self._add(CarriedFiles({f"{above}/{name}": entry for name, entry in entries.items()}))
+        self._add(CarriedFiles({f"{above}/{name}": entry for name, entry in entries.items()} | loaded))
         return place
 
     def _add(self, group: CarriedFiles) -> None:
