@@ -168,6 +168,12 @@ def time_split(seen: RowMeasurements) -> TimeSplit | None:
     )
 
 
+def measured_difference(seen: RowMeasurements) -> ProfileDifference | None:
+    """Return the difference of a row by function; None as of `time_split`."""
+    split = time_split(seen)
+    return None if split is None else split.functions
+
+
 def _measured(seen: RowMeasurements, reference: Reference) -> _Side | None:
     """Return what was measured of one side; None without an on-CPU profile, and without waits in its place."""
     on_cpu, off_cpu = (run_of(seen, instrument, reference.variant) for instrument in ("on-cpu", "off-cpu"))

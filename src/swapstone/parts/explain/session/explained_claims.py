@@ -10,12 +10,12 @@ from swapstone.core.record import RecordView
 from swapstone.core.report import formatting
 from swapstone.core.report.tables import Range, Ranges
 from swapstone.parts.explain.model.explanation import RowMeasurements
-from swapstone.parts.explain.session.explanation_files import measured_rows
+from swapstone.parts.explain.session.explanation_files import stored_rows
 
 
 def explained_evidence(view: RecordView) -> dict[str, Ranges]:
     """Return what yields the evidence of ``stacks``: of the rows that `swapstone explain` has stored."""
-    return evidence_of(measured_rows(view))
+    return evidence_of([row for _, row, _ in stored_rows(view) if isinstance(row, RowMeasurements)])
 
 
 def evidence_of(profiled: Sequence[RowMeasurements]) -> dict[str, Ranges]:

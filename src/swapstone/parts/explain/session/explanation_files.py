@@ -10,9 +10,9 @@ import hashlib
 import os
 import re
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import quote
 
 import msgspec
@@ -29,18 +29,16 @@ from swapstone.core.session.explainer import PAGE
 from swapstone.parts.explain.explanation.counted_answer import counted_difference, explain_counts
 from swapstone.parts.explain.explanation.profile_formats import folded, folded_difference, pprof
 from swapstone.parts.explain.explanation.row_answer import explain_measurements
-from swapstone.parts.explain.explanation.time_split import run_of, time_split
+from swapstone.parts.explain.explanation.time_split import measured_difference, run_of
 from swapstone.parts.explain.explanation.wakeup_answer import explain_wakeups, traced_difference
 from swapstone.parts.explain.model.explanation import (
     MOST_RUNS,
     Explanation,
-    InstrumentResult,
-    Reference,
     RowKey,
     RowMeasurements,
     profile_problem,
 )
-from swapstone.parts.explain.model.instruction_counts import CountedRow, CountedSide, TracedRow, WakeupPath
+from swapstone.parts.explain.model.instruction_counts import CountedRow, TracedRow
 from swapstone.parts.explain.report import flame_graph
 from swapstone.parts.explain.report.explanation_document import Evidence, document_of, summary_of, to_json
 from swapstone.parts.explain.report.explanations import FOLDER
@@ -85,10 +83,6 @@ SEEN, MANIFEST = "seen.json", "manifest.json"
 KINDS = ("on-cpu", "off-cpu", "syscalls", "instructions")
 SIDES = ("baseline", "candidate")
 EXPLANATION = "explanation.json"
-COUNTS = "instructions.json"
-"""The instructions of a row on the exact clock."""
-WAKEUPS = "wakeups.json"
-"""The paths of the worst wake-ups of a row of latencies on the exact clock."""
 
 _TEMPORARY = re.compile(r"\..+\.[0-9a-f]{16}")
 """A file of `replace_in` that a kill left."""
@@ -102,8 +96,29 @@ PAGES = (
 
 Decoded = TypeVar("Decoded")
 Stored = TypeVar("Stored", bound=Evidence)
-OfVariant = TypeVar("OfVariant", CountedSide, WakeupPath, Reference, InstrumentResult)
-_FILES: dict[type[msgspec.Struct], str] = {RowMeasurements: SEEN, CountedRow: COUNTS, TracedRow: WAKEUPS}
+
+
+class EvidenceKind(NamedTuple):
+    """What is done with a type of evidence.
+
+    Attributes:
+        file: in which it is stored.
+        explain: explains a row by it.
+        compare: returns the whole difference of both variants by function; None without profiles of both.
+        sides: its fields with a variant's label in each.
+    """
+
+    file: str
+    explain: Callable[[Any], Explanation]
+    compare: Callable[[Any], ProfileDifference | None]
+    sides: tuple[str, ...] = ("sides",)
+
+
+KINDS_OF_EVIDENCE: Mapping[type[Evidence], EvidenceKind] = {
+    CountedRow: EvidenceKind("instructions.json", explain_counts, counted_difference),
+    TracedRow: EvidenceKind("wakeups.json", explain_wakeups, traced_difference),
+    RowMeasurements: EvidenceKind(SEEN, explain_measurements, measured_difference, ("references", "runs")),
+}
 
 
 def folder_of(view: RecordView, place: RowKey) -> Path:
@@ -143,7 +158,7 @@ def _stored(
     note: Callable[[str], None] = lambda _: None,
 ) -> Stored | None:
     """Return what was observed, from a folder of the record; as `read`."""
-    data = record.read(f"{folder}/{_FILES[kind]}")
+    data = record.read(f"{folder}/{KINDS_OF_EVIDENCE[kind].file}")
     stamp = record.read(f"{folder}/{MANIFEST}") if kind is RowMeasurements else data
     if stamp is None:
         return None
@@ -170,75 +185,56 @@ def _decoded(data: bytes | None, kind: type[Decoded]) -> Decoded | None:
 
 
 def reasons_of(view: RecordView, beside: Path | None = None) -> tuple[ExplanationSummary, ...]:
-    """Return summaries of the explained rows of a record, sorted by the names of their folders.
-
-    Rows with evidence from before the record was resumed are left out, and those whose files can't be read.
+    """Return summaries of the explained rows of a record, as `stored_rows` has them.
 
     Args:
         view: the record.
         beside: the folder of the report that links to the pages; None for paths that start with the record's.
     """
-    found: list[ExplanationSummary] = []
-    with contextlib.suppress(FileProblemError), RecordFolder(view.path) as record:
-        for name in record.subfolders(FOLDER):
-            with contextlib.suppress(FileProblemError):
-                found += _summary(record, name, view, beside)
+    found = []
+    for name, evidence, pages in stored_rows(view):
+        folder = view.path / FOLDER / name
+        relative = "" if beside is None else os.path.relpath(folder.resolve(), beside.resolve())
+        base = quote(os.fsencode(relative)) if relative else utf8_path(folder)
+        found.append(summary_of(explain(evidence), [(f"{base}/{page}", words) for page, words in pages]))
     return tuple(found)
 
 
-def measured_rows(view: RecordView) -> tuple[RowMeasurements, ...]:
-    """Return the rows with measurements under instruments.
+def stored_rows(view: RecordView) -> Iterator[tuple[str, Evidence, list[tuple[str, str]]]]:
+    """Yield the explained rows of a record: the name of the folder, what was observed, and those of `PAGES` that are there.
 
-    Rows from before the record was resumed are left out, and those whose files can't be read.
+    They are sorted by the names. Rows with evidence from before the record was resumed are left out, and those whose files can't be read.
     """
-    folders: list[Path] = []
     with contextlib.suppress(FileProblemError), RecordFolder(view.path) as record:
-        folders = [view.path / FOLDER / name for name in record.subfolders(FOLDER)]
-    return tuple(filter(None, (read(folder, view, RowMeasurements) for folder in folders)))
-
-
-def _summary(record: RecordFolder, name: str, view: RecordView, beside: Path | None) -> Iterator[ExplanationSummary]:
-    """Yield the summary of an explained row, if its evidence can be read."""
-    place, folder = f"{FOLDER}/{name}", view.path / FOLDER / name
-    relative = "" if beside is None else os.path.relpath(folder.resolve(), beside.resolve())
-    base = quote(os.fsencode(relative)) if relative else utf8_path(folder)
-    pages = [(f"{base}/{page}", words) for page, words in PAGES if record.is_regular(f"{place}/{page}")]
-    kinds: tuple[type[Evidence], ...] = (CountedRow, TracedRow, RowMeasurements)
-    for kind in kinds:
-        if (evidence := _stored(record, place, view, kind)) is not None:
-            yield summary_of(explain(evidence), pages)
-            return
+        for name in record.subfolders(FOLDER):
+            with contextlib.suppress(FileProblemError):
+                folder = f"{FOLDER}/{name}"
+                found = [
+                    each for kind in KINDS_OF_EVIDENCE if (each := _stored(record, folder, view, kind)) is not None
+                ]
+                if found:
+                    yield name, found[0], [page for page in PAGES if record.is_regular(f"{folder}/{page[0]}")]
 
 
 def explain(evidence: Evidence) -> Explanation:
     """Explain a row by what was observed of it. Sentences have the labels of `RowKey.shown`."""
-    place = evidence.place
+    place, kind = evidence.place, KINDS_OF_EVIDENCE[type(evidence)]
     names = dict(zip((place.baseline, place.candidate), place.shown, strict=True))
     shown = msgspec.structs.replace(place, baseline=place.shown[0], candidate=place.shown[1])
-    if isinstance(evidence, CountedRow):
-        counted = msgspec.structs.replace(evidence, place=shown, sides=_relabelled(evidence.sides, names))
-        found = explain_counts(counted)
-    elif isinstance(evidence, TracedRow):
-        traced = msgspec.structs.replace(evidence, place=shown, sides=_relabelled(evidence.sides, names))
-        found = explain_wakeups(traced)
-    else:
-        references, runs = _relabelled(evidence.references, names), _relabelled(evidence.runs, names)
-        found = explain_measurements(msgspec.structs.replace(evidence, place=shown, references=references, runs=runs))
+    relabelled = {
+        field: tuple(
+            msgspec.structs.replace(each, variant=names.get(each.variant, each.variant))
+            for each in getattr(evidence, field)
+        )
+        for field in kind.sides
+    }
+    found = kind.explain(msgspec.structs.replace(evidence, place=shown, **relabelled))
     return msgspec.structs.replace(found, place=place)
-
-
-def _relabelled(observed: Sequence[OfVariant], names: Mapping[str, str]) -> tuple[OfVariant, ...]:
-    return tuple(msgspec.structs.replace(each, variant=names.get(each.variant, each.variant)) for each in observed)
 
 
 def compare(evidence: Evidence) -> ProfileDifference | None:
     """Return the whole difference of both variants by function; None without profiles of both."""
-    if isinstance(evidence, CountedRow):
-        return counted_difference(evidence)
-    if isinstance(evidence, TracedRow):
-        return traced_difference(evidence)
-    split = time_split(evidence)
-    return None if split is None else split.functions
+    return KINDS_OF_EVIDENCE[type(evidence)].compare(evidence)
 
 
 def store(folder: Path, files: Mapping[str, bytes]) -> None:
@@ -281,7 +277,7 @@ def write(
 
 def evidence_files(view: RecordView, observed: Evidence) -> dict[str, bytes]:
     """Return what was observed of a row as it is stored: content by name. Measurements have a manifest."""
-    files = {_FILES[type(observed)]: observed.encoded()}
+    files = {KINDS_OF_EVIDENCE[type(observed)].file: observed.encoded()}
     if isinstance(observed, RowMeasurements):
         manifest = EvidenceManifest(
             record=view.meta.id,
