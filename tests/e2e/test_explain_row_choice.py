@@ -172,7 +172,7 @@ def test_tracepoints_need_root_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(requirements, "missing_tool", lambda *_: None)
     monkeypatch.setattr(requirements, "missing_perf", lambda: setting)
     root = requirements.MissingRequirement("tracepoints need root", "start swapstone as root")
-    for wrapper, expected in ((root, root), ((), setting)):
+    for wrapper, expected in ((((), root), root), (((), None), setting)):
         monkeypatch.setattr(requirements, "tracing_wrapper", lambda found=wrapper: found)
         assert requirements.missing_tracepoints() == expected
 

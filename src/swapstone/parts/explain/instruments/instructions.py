@@ -23,6 +23,7 @@ from typing import NamedTuple
 from swapstone.core.model import UnavailableError, UserError
 from swapstone.core.model.profile import OWN_OBJECT
 from swapstone.parts.explain.instruments import requirements
+from swapstone.parts.explain.instruments.instrument_result import result
 from swapstone.parts.explain.instruments.symbolizer import Symbolizer
 from swapstone.parts.explain.instruments.traced_run import ReferenceRuns, Region, TracedRun, Tracee, inner_command, run
 from swapstone.parts.explain.model.explanation import LISTED_FUNCTIONS, Amount, InstrumentResult
@@ -194,14 +195,14 @@ def count_with(tracee: Tracee, reference: ReferenceRuns, counter: Counter) -> In
     if passes == 3:
         one, _ = _run(tracee.with_passes(1), reference, counter)
         counted = Tally({key: (count - one[key]) // 2 for key, count in counted.items() if count > one[key] + 1})
-    took = ended.elapsed_ns / (passes * tracee.operations)
-    return InstrumentResult(
-        instrument=NAME,
-        tool=requirements.version_of("valgrind"),
-        variant=tracee.variant,
-        command=" ".join((f"valgrind --tool={counter.tool}", *tracee.request.arguments)),
+    return result(
+        NAME,
+        tracee,
+        reference,
         operations=tracee.operations,
-        overhead=took / reference.wall_ns if reference.wall_ns else None,
+        took_ns=ended.elapsed_ns / passes,
+        tool="valgrind",
+        command=" ".join((f"valgrind --tool={counter.tool}", *tracee.request.arguments)),
         amounts=_amounts(tracee, counted),
         notes=(counter.note,),
     )

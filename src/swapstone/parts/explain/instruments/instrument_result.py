@@ -13,6 +13,7 @@ import subprocess
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
+from typing import Any
 
 import msgspec
 
@@ -21,7 +22,7 @@ from swapstone.parts.explain.explanation.by_function import without_template_arg
 from swapstone.parts.explain.instruments import requirements
 from swapstone.parts.explain.instruments.perf import Recording, record
 from swapstone.parts.explain.instruments.traced_run import BRIEF_S, ReferenceRuns, Region, Tracee
-from swapstone.parts.explain.model.explanation import Amount, InstrumentResult, SourceLine
+from swapstone.parts.explain.model.explanation import InstrumentResult, SourceLine
 
 
 @dataclasses.dataclass
@@ -55,6 +56,11 @@ class RecordedRuns:
         self.number += 1
         return self
 
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        """Return the arguments of `result` that follow from the recordings."""
+        return {"operations": self.operations, "took_ns": self.took_ns, "tool": "perf", "command": self.command}
+
     def notes(self) -> tuple[str, ...]:
         """Return a note on lost records; none if no record was lost."""
         text = f"{self.lost} records were lost because the kernel's buffer was full; {self.kept} were kept"
@@ -65,41 +71,40 @@ def result(
     name: str,
     tracee: Tracee,
     reference: ReferenceRuns,
-    runs: RecordedRuns,
     *,
-    amounts: tuple[Amount, ...] = (),
-    profile: Profile | None = None,
-    notes: tuple[str, ...] = (),
+    operations: float,
+    took_ns: float,
+    tool: str = "",
+    command: str = "",
     lines: Mapping[Frame, str] = MappingProxyType({}),
+    **measured: Any,  # noqa: ANN401 - as the fields have it
 ) -> InstrumentResult:
-    """Build an instrument's result from its recordings, with the instrument's overhead.
+    """Build an instrument's result for one variant, with the instrument's overhead.
 
     Args:
         name: of the instrument.
         tracee: what ran.
         reference: the reference runs.
-        runs: the recordings of perf.
-        amounts: counts.
-        profile: stacks.
-        notes: what was lost or left out.
+        operations: in the runs under the instrument.
+        took_ns: elapsed time of all of them; 0 if it shows no overhead.
+        tool: the command that the instrument needs; empty for none.
+        command: as typed in a shell; empty for that of the program.
         lines: source lines of functions.
+        measured: what the instrument measured, and its other fields.
     """
     names = demangled(frame.symbol for frame in lines)
-    took = runs.took_ns / runs.operations
     return InstrumentResult(
         instrument=name,
-        tool=requirements.version_of("perf"),
+        tool=requirements.version_of(tool),
         variant=tracee.variant,
-        command=runs.command,
-        operations=runs.operations,
-        overhead=took / reference.wall_ns if reference.wall_ns else None,
-        amounts=amounts,
-        profile=profile,
-        notes=notes,
+        command=command or " ".join(tracee.request.arguments),
+        operations=operations,
+        overhead=took_ns / operations / reference.wall_ns if took_ns and reference.wall_ns else None,
         lines=tuple(
             SourceLine(symbol=names.get(frame.symbol, frame.symbol), object=frame.object, line=line)
             for frame, line in lines.items()
         ),
+        **measured,
     )
 
 

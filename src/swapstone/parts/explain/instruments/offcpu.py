@@ -6,8 +6,6 @@ from __future__ import annotations
 import collections
 import dataclasses
 
-import msgspec
-
 from swapstone.core.model.profile import KERNEL, Frame
 from swapstone.parts.explain.instruments import requirements
 from swapstone.parts.explain.instruments.instrument_result import (
@@ -251,5 +249,6 @@ def measure(tracee: Tracee, reference: ReferenceRuns) -> InstrumentResult:
     how = (*limits, *runs.notes()) if refused is None else (f"{SAMPLED}: {refused.reason}",)
     notes, parts = (_NOTE, *how), runs.number * plan.parts
     profile = timeline.off.profile(NAME, "ns", runs.operations, notes, parts=parts) if timeline.off.total else None
-    found = result(NAME, tracee, reference, runs, profile=profile, notes=notes, lines=symbolizer.lines())
-    return msgspec.structs.replace(found, elapsed=timeline.elapsed(runs.operations, notes, parts))
+    elapsed = timeline.elapsed(runs.operations, notes, parts)
+    lines = symbolizer.lines()
+    return result(NAME, tracee, reference, **runs.facts, profile=profile, elapsed=elapsed, notes=notes, lines=lines)

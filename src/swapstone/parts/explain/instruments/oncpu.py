@@ -61,11 +61,9 @@ def measure(tracee: Tracee, reference: ReferenceRuns) -> InstrumentResult:
         kernel=not refused,
     )
     for first, recording in made:
-        windows = recording.windows
-        for event in recording.events:
-            if event.what.startswith(_EVENT) and event.pid != windows.pid and windows.contains(event.time_ns):
-                part = first + windows.part_of(event.time_ns, plan.parts)
-                adder.add(symbolizer.stack(event), 1e9 / RATE_HZ, part)
+        for event in recording.work(_EVENT):
+            part = first + recording.windows.part_of(event.time_ns, plan.parts)
+            adder.add(symbolizer.stack(event), 1e9 / RATE_HZ, part)
     if not adder.samples:
         raise UserError("The work was too short for a single sample.")
     few = f"{adder.samples} samples in {runs.number} run{'s' * (runs.number != 1)}; {SAMPLES} are wanted, but would take too long"
@@ -80,7 +78,7 @@ def measure(tracee: Tracee, reference: ReferenceRuns) -> InstrumentResult:
         adder.add_share((UNSAMPLED,), system / (user + system))
         notes = (*notes, f"{refused.reason}: time in the kernel is that of wait4(2), without functions")
     profile = adder.profile(NAME, "ns", runs.operations, notes, parts=runs.number * plan.parts)
-    return result(NAME, tracee, reference, runs, profile=profile, notes=notes, lines=symbolizer.lines())
+    return result(NAME, tracee, reference, **runs.facts, profile=profile, notes=notes, lines=symbolizer.lines())
 
 
 def may_lock_memory(process: Path = Path("/proc/self")) -> bool:

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 
-from swapstone.core.model import ROOT_FILES, UnavailableError, UserError
+from swapstone.core.model import ROOT_FILES, UnavailableError, UserError, grouped
 from swapstone.parts.explain.instruments import requirements
 from swapstone.parts.explain.instruments.traced_run import (
     LONGEST_S,
@@ -49,10 +49,14 @@ _HEAD = re.compile(
 )
 _EVENT = re.compile(r"(?P<event>[\w.\-/]++(?::[\w.\-]++)?):\s*+(?P<trace>.*)$")
 _FRAME = re.compile(r"\t\s*+(?P<ip>[0-9a-f]{1,16})\s(?P<symbol>.*) \((?P<dso>[^()]*+(?:\([^()]*+\)[^()]*+)*+)\)$")
-_EXEC = re.compile(r"PERF_RECORD_COMM exec: (?P<comm>.*):[0-9]{1,10}/[0-9]{1,10}$")
-_FORK = re.compile(r"PERF_RECORD_FORK\((?P<pid>[0-9]{1,10}):(?P<tid>[0-9]{1,10})\)(?::\((?P<parent>[0-9]{1,10}):)?")
-_EXIT = re.compile(r"PERF_RECORD_EXIT\((?P<pid>[0-9]{1,10}):(?P<tid>[0-9]{1,10})\)")
-_LOST = re.compile(r"PERF_RECORD_LOST(?:_SAMPLES)? lost (?P<count>[0-9]{1,18})")
+_TASK_EVENTS = {
+    "exec": re.compile(r"PERF_RECORD_COMM exec: (?P<trace>.*):[0-9]{1,10}/[0-9]{1,10}$"),
+    "lost": re.compile(r"PERF_RECORD_LOST(?:_SAMPLES)? lost (?P<trace>[0-9]{1,18})"),
+    "fork": re.compile(
+        r"PERF_RECORD_FORK\((?P<pid>[0-9]{1,10}):(?P<tid>[0-9]{1,10})\)(?::\((?P<parent>[0-9]{1,10}):)?"
+    ),
+    "exit": re.compile(r"PERF_RECORD_EXIT\((?P<pid>[0-9]{1,10}):(?P<tid>[0-9]{1,10})\)"),
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -114,13 +118,12 @@ def _event(found: re.Match[str]) -> Event | None:
     if rest.startswith("PERF_RECORD_SWITCH"):
         words = rest.split()
         return Event("in" if words[1:2] == ["IN"] else "taken" if "preempt" in words else "out", *whose)
-    for what, pattern, group in (("exec", _EXEC, "comm"), ("lost", _LOST, "count")):
+    for what, pattern in _TASK_EVENTS.items():
         if hit := pattern.match(rest):
-            return Event(what, *whose, trace=hit[group])
-    for what, pattern in (("fork", _FORK), ("exit", _EXIT)):
-        if hit := pattern.match(rest):
-            parent = int(hit.groupdict().get("parent") or -1)
-            return Event(what, comm, int(hit["pid"]), int(hit["tid"]), time_ns, parent=parent)
+            named = hit.groupdict()
+            pid, tid = (int(named.get(name) or found[name]) for name in ("pid", "tid"))
+            parent = int(named.get("parent") or -1)
+            return Event(what, comm, pid, tid, time_ns, trace=named.get("trace", ""), parent=parent)
     return None
 
 
@@ -191,11 +194,8 @@ def passes(marks: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
     Args:
         marks: pairs (process, time in ns), ascending by time.
     """
-    of: dict[int, list[int]] = {}
-    for pid, time_ns in marks:
-        of.setdefault(pid, []).append(time_ns)
-    found = [(times[at + 1], times[at + 2]) for times in of.values() for at in range(0, len(times) - 3, 4)]
-    return tuple(sorted(found))
+    of = grouped(marks, lambda mark: mark[0]).values()
+    return tuple(sorted((times[at + 1][1], times[at + 2][1]) for times in of for at in range(0, len(times) - 3, 4)))
 
 
 COMM_BYTES = 15
@@ -225,23 +225,11 @@ class Recording:
     command: str
     tree: Collection[int] = ()
 
-    def work(self, kinds: Collection[str]) -> Iterator[Event]:
-        """Yield the events of some kinds in the windows, without those of the harness process."""
+    def work(self, kind: str) -> Iterator[Event]:
+        """Yield the events of a kind in the windows, whatever its modifiers are, without those of the harness process."""
         for event in self.events:
-            if event.what in kinds and event.pid != self.windows.pid and self.windows.contains(event.time_ns):
+            if event.what.startswith(kind) and event.pid != self.windows.pid and self.windows.contains(event.time_ns):
                 yield event
-
-
-def need(*, tracepoints: bool, kernel: bool = True) -> tuple[str, ...]:
-    """Return the command prefix for perf, for samples of the kernel or of user code alone.
-
-    Raises:
-        UnavailableError: perf or tracepoints can't be used.
-    """
-    samples = requirements.missing_perf if kernel else requirements.missing_user_samples
-    requirements.require(requirements.missing_tracepoints() if tracepoints else samples())
-    wrapper = requirements.tracing_wrapper() if tracepoints else ()
-    return () if isinstance(wrapper, requirements.MissingRequirement) else wrapper
 
 
 def record(
@@ -272,7 +260,10 @@ def record(
         UnavailableError: perf can't be used, or the run takes longer than the limit.
         UserError: the program, or perf, failed.
     """
-    wrapper = need(tracepoints=tracepoints or tracee.region is Region.PASSES, kernel=kernel)
+    traced = tracepoints or tracee.region is Region.PASSES
+    samples = requirements.missing_perf if kernel else requirements.missing_user_samples
+    requirements.require(requirements.missing_tracepoints() if traced else samples())
+    wrapper = requirements.tracing_wrapper()[0] if traced else ()
     # The clock of a server's recording is that of the load generator's start and end.
     markers = {Region.PASSES: ("-e", MARKER), Region.DRIVEN: ("-k", "CLOCK_MONOTONIC")}.get(tracee.region, ())
     data = reference.folder / _DATA
@@ -373,12 +364,4 @@ def once(events: Sequence[Event]) -> list[Event]:
     Returns:
         Each event once, in the same order.
     """
-    kept: list[Event] = []
-    now: set[Event] = set()
-    for event in events:
-        if kept and event.time_ns != kept[-1].time_ns:
-            now.clear()
-        if event not in now or event.what == "lost":
-            kept.append(event)
-        now.add(event)
-    return kept
+    return [*{(event, number * (event.what == "lost")): event for number, event in enumerate(events)}.values()]

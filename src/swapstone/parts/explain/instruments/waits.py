@@ -10,8 +10,6 @@ import re
 from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 
-import msgspec
-
 from swapstone.core.model import UnavailableError
 from swapstone.core.model.profile import KERNEL, Frame
 from swapstone.core.model.safe_text import safe
@@ -459,8 +457,15 @@ def measure(tracee: Tracee, reference: ReferenceRuns) -> InstrumentResult:
     chains = WaitChains(recording.windows, recording.ended.pid, driver, Symbolizer(tracee).stack)
     chains.follow(recording.events)
     runs = RecordedRuns().add(recording, tracee, [SWITCH, WAKING])
-    found = result(NAME, tracee, reference, runs, notes=(*notes, *chains.notes(), *runs.notes()))
-    return msgspec.structs.replace(found, waits=chains.ended(runs.operations), taken=chains.taken(runs.operations))
+    return result(
+        NAME,
+        tracee,
+        reference,
+        **runs.facts,
+        notes=(*notes, *chains.notes(), *runs.notes()),
+        waits=chains.ended(runs.operations),
+        taken=chains.taken(runs.operations),
+    )
 
 
 def delayed_ack_options(symbols: Path = Path("/proc/kallsyms")) -> tuple[str, ...]:

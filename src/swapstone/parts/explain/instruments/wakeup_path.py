@@ -16,7 +16,7 @@ import dataclasses
 import itertools
 import re
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from swapstone.core.model import UnavailableError
@@ -280,16 +280,10 @@ def _milestones(events: _Events, latency_us: int, ns_per_instruction: int) -> _M
                 else f"the interrupt began {events.positions[entry]} before."
             )
         )
-    waited = (
-        any(
-            Kind.WAIT in events.code(at).kinds
-            for at in range(entry - 1, -1, -1)
-            if events.positions[at] <= least + slack
-        )
-        if events.positions[entry] < least
-        else False
+    before_entry = (at for at in range(entry - 1, -1, -1) if events.positions[at] <= least + slack)
+    is_delayed = least - events.positions[entry] > slack and not any(
+        Kind.WAIT in events.code(at).kinds for at in before_entry
     )
-    is_delayed = least - events.positions[entry] > slack and not waited
     expiry = least if is_delayed else events.positions[entry]
     if is_delayed and events.positions[0] < expiry:
         raise UnavailableError(
@@ -345,30 +339,23 @@ class _Stack:
             self.frames = []
         self.frames.append(_Frame(name, returns_to, interrupted))
 
-    def replace(self, name: Name) -> None:
-        """Continue in another function with the same callers, as after a tail call."""
-        self.frames[-1] = self.frames[-1]._replace(name=name)
-
-    def leave(self, address: int) -> bool:
-        """Return to an address; return whether a caller has it."""
-        for at in range(len(self.frames) - 1, 0, -1):
-            if self.frames[at].returns_to == address:
-                del self.frames[at:]
-                return True
-        return False
-
-    def leave_interrupt(self) -> tuple[_Code, bool] | None:
-        """Return to the code that was interrupted last; return its last block, or None if the interruption was not seen."""
-        for at in range(len(self.frames) - 1, 0, -1):
-            if (interrupted := self.frames[at].interrupted) is not None:
-                del self.frames[at:]
-                return interrupted
-        return None
+    def leave(self, fits: Callable[[_Frame], bool]) -> _Frame | None:
+        """Return from the innermost function that fits, but the outermost one; return it, or None if none fits."""
+        at = next((at for at in range(len(self.frames) - 1, 0, -1) if fits(self.frames[at])), 0)
+        if not at:
+            return None
+        left = self.frames[at]
+        del self.frames[at:]
+        return left
 
 
 def _step(stack: _Stack, before: _Code | None, code: _Code, *, is_entry: bool, was_whole: bool) -> None:
     """Follow the execution from a block to the next one."""
     name = code.name
+
+    def returned(frame: _Frame) -> bool:
+        return frame.returns_to == code.address
+
     if before is None or before.is_user != code.is_user:
         stack.restart(name)
     elif is_entry:
@@ -379,18 +366,18 @@ def _step(stack: _Stack, before: _Code | None, code: _Code, *, is_entry: bool, w
     elif before.last is Kind.CALL and (code.address != before.after or code.is_start):  # else it was not executed
         stack.enter(name, before.after)
     elif before.last is Kind.LEAVE:
-        interrupted = stack.leave_interrupt()
-        if interrupted is None:
+        left = stack.leave(lambda frame: frame.interrupted is not None)
+        if left is None or left.interrupted is None:  # the interruption was not seen
             stack.restart(name)
         else:
-            _step(stack, interrupted[0], code, is_entry=False, was_whole=interrupted[1])
+            _step(stack, left.interrupted[0], code, is_entry=False, was_whole=left.interrupted[1])
     elif before.last is Kind.RETURN:
-        if before.name[0] in _SWITCHES or not stack.leave(code.address):  # another thread's stack, or an unknown caller
+        if before.name[0] in _SWITCHES or not stack.leave(returned):  # another thread's stack, or an unknown caller
             stack.restart(name)
     elif name != before.name:
-        stack.leave(code.address)
-    if stack.frames[-1].name != name:
-        stack.replace(name)
+        stack.leave(returned)
+    if stack.frames[-1].name != name:  # as after a tail call
+        stack.frames[-1] = stack.frames[-1]._replace(name=name)
 
 
 class _Interrupts:
