@@ -34,8 +34,7 @@ from swapstone.parts.build.artifacts.replaced_flags import replaced_flags_warnin
 from swapstone.parts.explain.explanation.profile_formats import canonical, folded, waiting_stack
 from swapstone.parts.explain.instruments import (
     call_paths,
-    code_files,
-    function_names,
+    code_names,
     hardware,
     instructions,
     pages,
@@ -46,10 +45,10 @@ from swapstone.parts.explain.instruments import (
     waits,
     wakeup_path,
 )
-from swapstone.parts.explain.instruments.function_names import FunctionKey
+from swapstone.parts.explain.instruments.code_names import FunctionKey
 from swapstone.parts.explain.instruments.instruction_kinds import PROCESSORS, Processor
 from swapstone.parts.explain.instruments.traced_run import Region
-from swapstone.parts.explain.model.instruction_counts import (
+from swapstone.parts.explain.model.explanation import (
     KERNEL_CODE,
     PROGRAM,
     CountedRow,
@@ -150,7 +149,7 @@ def _wakeups(data: bytes) -> object:
 
 def _path(found: wakeup_path.WakeupTrace, processor: Processor) -> object:
     """Return the path of a valid trace, or why it has none."""
-    kernel = function_names.KernelSymbols([(1 << 63, "first", ""), ((1 << 64) - 4096, "hrtimer_wakeup", "")])
+    kernel = code_names.KernelSymbols([(1 << 63, "first", ""), ((1 << 64) - 4096, "hrtimer_wakeup", "")])
     try:
         side = {"variant": "v", "trial": "t", "run": "r", "output": "o", "equal": 1}
         return wakeup_path.find_path(found, kernel, processor, side, kernel_start=1 << 63, latency_us=1)
@@ -185,7 +184,7 @@ def _call_paths(data: bytes) -> object:
 
 
 def _kallsyms(data: bytes) -> object:
-    found = function_names.decode_kallsyms(data)
+    found = code_names.decode_kallsyms(data)
     return [found.name_at(address) for address in (0, 0xC0008010, 0xFFFFFFFF81000010)]
 
 
@@ -202,11 +201,11 @@ def _kernel_functions() -> tuple[bytes, ...]:
 
 
 def _code_file(data: bytes) -> object:
-    found = code_files.read_code(data)
+    found = code_names.read_code(data)
     if found is None:
         raise UserError("It is no program.")
     block = plugin_file.Block(0x401000, data[:64], bytes([64]), (1,))
-    return found, code_files.CodeMap([code_files.CodeFile("a", "a", *found, Path("a"))], [block]).owners(block)
+    return found, code_names.CodeMap([code_names.CodeFile("a", "a", *found, Path("a"))], [block]).owners(block)
 
 
 def _build_output(data: bytes) -> object:

@@ -31,8 +31,7 @@ from swapstone.core.report.study_index import PartSummary, StudyIndex
 from swapstone.core.session.capabilities import State
 from swapstone.core.session.catalog import all_lists
 from swapstone.parts.cluster.many_machines import PlannedRuns
-from swapstone.parts.explain.model.explanation import Explanation, RowMeasurements
-from swapstone.parts.explain.model.instruction_counts import CountedRow, TracedRow
+from swapstone.parts.explain.model.explanation import CountedRow, Explanation, RowMeasurements, TracedRow
 from swapstone.parts.gate.gate_result import GateResult
 from swapstone.parts.net.session.conformance import ScriptOutcome
 from swapstone.parts.vm.artifacts.images import Image

@@ -8,12 +8,13 @@ import pytest
 from swapstone.core.model import UserError
 from swapstone.core.model.profile import Frame
 from swapstone.parts.explain.instruments.instructions import tally, total
-from swapstone.parts.explain.instruments.instrument_result import ProfileBuilder, demangled
 from swapstone.parts.explain.instruments.perf import (
     MOST_FRAMES,
     Event,
     MeasuredWindows,
+    ProfileBuilder,
     decode_events,
+    demangled,
     once,
     passes,
     windows,

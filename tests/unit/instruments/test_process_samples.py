@@ -14,23 +14,25 @@ from swapstone.core.model.profile import KERNEL, OWN_OBJECT, Frame
 from swapstone.core.wire import TrialRequest
 from swapstone.parts.explain.explanation.profile_formats import waiting_stack
 from swapstone.parts.explain.instruments import (
-    instrument_result,
     offcpu,
     oncpu,
+    perf,
     process_samples,
     requirements,
     syscalls,
     traced_run,
 )
-from swapstone.parts.explain.instruments.instrument_result import (
+from swapstone.parts.explain.instruments.offcpu import Timeline
+from swapstone.parts.explain.instruments.perf import (
     BRIEF_TIMES,
+    Event,
+    MeasuredWindows,
     ProfileBuilder,
     RecordedRuns,
+    Recording,
     RunPlan,
     planned_runs,
 )
-from swapstone.parts.explain.instruments.offcpu import Timeline
-from swapstone.parts.explain.instruments.perf import Event, MeasuredWindows, Recording
 from swapstone.parts.explain.instruments.process_samples import (
     ThreadSample,
     events_of,
@@ -106,7 +108,7 @@ def test_an_ordinary_users_waits_are_sampled(tmp_path: Path, monkeypatch: pytest
     assert found.elapsed is not None and found.amounts == ()
     most = max(found.elapsed.waits.weighted(), key=lambda each: each[1])[0]
     assert waiting_stack(most)[0].symbol in {"__x64_sys_clock_nanosleep", "__x64_sys_nanosleep"}
-    assert len(found.elapsed.runs) >= instrument_result.RUNS
+    assert len(found.elapsed.runs) >= perf.RUNS
     assert any("sampled in /proc every 5 ms" in note and REFUSED.reason in note for note in found.notes)
     monkeypatch.setattr(process_samples, "INTERVAL_S", 30.0)
     with pytest.raises(UnavailableError, match="the run was too short for two samples of /proc, 30000 ms apart"):

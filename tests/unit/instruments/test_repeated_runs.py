@@ -10,8 +10,8 @@ import pytest
 
 from swapstone.core.model.profile import OWN_OBJECT, Frame
 from swapstone.core.wire import TrialRequest
-from swapstone.parts.explain.instruments import instrument_result
-from swapstone.parts.explain.instruments.instrument_result import (
+from swapstone.parts.explain.instruments import perf
+from swapstone.parts.explain.instruments.perf import (
     FEW_RUNS,
     RUNS,
     ProfileBuilder,
@@ -72,7 +72,7 @@ def test_runs_end_with_the_plan_the_samples_or_the_time(monkeypatch: pytest.Monk
 )
 def test_few_runs_get_more_time(monkeypatch: pytest.MonkeyPatch, planned: RunPlan, run_s: float, runs: int) -> None:
     made: list[int] = []
-    monkeypatch.setattr(instrument_result, "time", SimpleNamespace(monotonic=lambda: run_s * len(made)))
+    monkeypatch.setattr(perf, "time", SimpleNamespace(monotonic=lambda: run_s * len(made)))
     for number in repeat(planned):
         made.append(number)
     assert len(made) == runs

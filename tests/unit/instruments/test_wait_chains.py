@@ -14,7 +14,7 @@ from swapstone.parts.explain.instruments import perf, waits
 from swapstone.parts.explain.instruments.perf import Event, MeasuredWindows, Recording, decode_events
 from swapstone.parts.explain.instruments.traced_run import ReferenceRuns, Region, TracedRun, Tracee
 from swapstone.parts.explain.instruments.waits import MOST_PAST, WaitChains, futex_reason, interrupt_reason
-from swapstone.parts.explain.model.wait_causes import (
+from swapstone.parts.explain.model.explanation import (
     COMPUTING,
     DELAYED_ACK,
     DISK,

@@ -21,10 +21,10 @@ from swapstone.parts.explain.explanation.count_costs import (
     distance,
     evidence,
     is_undecided,
+    measured_tables,
     processor_taken,
     reference_values,
 )
-from swapstone.parts.explain.explanation.measured_tables import measured_tables
 from swapstone.parts.explain.explanation.profile_formats import common_name
 from swapstone.parts.explain.explanation.remedy_gaps import remedy_shares
 from swapstone.parts.explain.explanation.surroundings import (

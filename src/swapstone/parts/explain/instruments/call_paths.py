@@ -10,7 +10,7 @@ import struct
 from collections.abc import Sequence
 
 from swapstone.core.model.profile import Profile
-from swapstone.parts.explain.instruments.function_names import FunctionKey, NamesOf
+from swapstone.parts.explain.instruments.code_names import FunctionKey, NamesOf
 from swapstone.parts.explain.instruments.plugin_file import (
     Block,
     damaged,
@@ -19,8 +19,7 @@ from swapstone.parts.explain.instruments.plugin_file import (
     decode_table,
     require_end,
 )
-from swapstone.parts.explain.model.explanation import MOST_CALLS
-from swapstone.parts.explain.model.instruction_counts import C_LIBRARY, PROGRAM, UNKNOWN, frame_of
+from swapstone.parts.explain.model.explanation import C_LIBRARY, MOST_CALLS, PROGRAM, UNKNOWN, frame_of
 
 HEADER = b"swapstone-paths 2"
 MOST_BYTES = 256 << 20

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from swapstone.core.model import UnavailableError, UserError
 from swapstone.parts.explain.instruments import requirements
-from swapstone.parts.explain.instruments.instrument_result import result
+from swapstone.parts.explain.instruments.perf import result
 from swapstone.parts.explain.instruments.traced_run import ReferenceRuns, Region, Tracee, run
 from swapstone.parts.explain.model.explanation import CYCLES, EVENTS, HARDWARE, TOP_DOWN, Amount, InstrumentResult
 

@@ -8,15 +8,16 @@ import dataclasses
 
 from swapstone.core.model.profile import KERNEL, Frame
 from swapstone.parts.explain.instruments import requirements
-from swapstone.parts.explain.instruments.instrument_result import (
+from swapstone.parts.explain.instruments.perf import (
     RUNS,
+    Event,
     ProfileBuilder,
     RecordedRuns,
+    Recording,
     planned_runs,
     recordings,
     result,
 )
-from swapstone.parts.explain.instruments.perf import Event, Recording
 from swapstone.parts.explain.instruments.process_samples import NOTE as SAMPLED
 from swapstone.parts.explain.instruments.process_samples import sampled_recordings
 from swapstone.parts.explain.instruments.symbolizer import Symbolizer

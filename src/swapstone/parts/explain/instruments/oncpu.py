@@ -9,7 +9,7 @@ from pathlib import Path
 from swapstone.core.model import UnavailableError, UserError
 from swapstone.core.model.regular_file import text_of
 from swapstone.parts.explain.instruments import requirements
-from swapstone.parts.explain.instruments.instrument_result import (
+from swapstone.parts.explain.instruments.perf import (
     RUNS,
     ProfileBuilder,
     RecordedRuns,

@@ -15,8 +15,7 @@ from typing import NamedTuple
 from swapstone.core.model import UnavailableError, UserError
 from swapstone.core.model.regular_file import text_of
 from swapstone.parts.explain.instruments import syscalls
-from swapstone.parts.explain.instruments.instrument_result import RecordedRuns, RunPlan, repeat
-from swapstone.parts.explain.instruments.perf import Event, MeasuredWindows, Recording
+from swapstone.parts.explain.instruments.perf import Event, MeasuredWindows, RecordedRuns, Recording, RunPlan, repeat
 from swapstone.parts.explain.instruments.traced_run import (
     PID_FILE,
     QUIET_S,
@@ -150,7 +149,7 @@ def events_of(samples: Sequence[Sample], name: str = "") -> Iterator[Event]:
 def sampled_recordings(
     tracee: Tracee, reference: ReferenceRuns, *, plan: RunPlan, runs: RecordedRuns
 ) -> Iterator[tuple[int, Recording]]:
-    """Sample one run after another; as `swapstone.parts.explain.instruments.instrument_result.recordings`.
+    """Sample one run after another; as `swapstone.parts.explain.instruments.perf.recordings`.
 
     Raises:
         UnavailableError: the runs are too short.

@@ -13,19 +13,19 @@ from pathlib import Path
 from swapstone.core.model import UnavailableError
 from swapstone.core.model.profile import KERNEL, Frame
 from swapstone.core.model.safe_text import safe
-from swapstone.parts.explain.instruments.instrument_result import RecordedRuns, result
 from swapstone.parts.explain.instruments.perf import (
     COMM_BYTES,
     Event,
     MeasuredWindows,
+    RecordedRuns,
     Recording,
     TooLargeError,
     record,
+    result,
 )
 from swapstone.parts.explain.instruments.symbolizer import Symbolizer
 from swapstone.parts.explain.instruments.traced_run import ReferenceRuns, Tracee
-from swapstone.parts.explain.model.explanation import InstrumentResult
-from swapstone.parts.explain.model.wait_causes import (
+from swapstone.parts.explain.model.explanation import (
     COMPUTING,
     DELAYED_ACK,
     DISK,
@@ -42,6 +42,7 @@ from swapstone.parts.explain.model.wait_causes import (
     TIMER,
     UNSEEN,
     EndedWaits,
+    InstrumentResult,
     ProcessorTaken,
 )
 

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Derive the path of a wake-up from the blocks that a machine executed: from the timer's expiry to the thread's reading of the clock.
+"""Run the replicate with the worst wake-up again, and derive its path: from the timer's expiry to the thread's reading of the clock.
 
 The program reports how late it was, so the expiry is that many instructions before the reading of the clock. Calls are followed by
 their instructions and by the addresses that they return to.
 
 A program that counts latencies in a histogram increments one bin for each. The address of that write shows the latency, exactly. So the
 instruction that writes to the bins is recognised by the addresses that it wrote to, and the machine's blocks are kept up to the write
-with the highest address: the maximum (native/plugin/wakeups.c).
+with the highest address: the maximum (native/plugin/wakeups.c). The plugin runs twice: first to find that instruction, then to keep what
+precedes the maximum.
 """
 
 from __future__ import annotations
@@ -17,21 +18,32 @@ import itertools
 import re
 import struct
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
-from swapstone.core.model import UnavailableError
+from swapstone.core.factors.elf_file import DamagedElfError, open_elf
+from swapstone.core.model import Run, UnavailableError
 from swapstone.core.model.profile import KERNEL, NAMELESS, Frame, Profile
-from swapstone.parts.explain.instruments.function_names import KernelSymbols
-from swapstone.parts.explain.instruments.instruction_kinds import Kind, Processor, kinds_of
+from swapstone.core.targets import MachineConfig
+from swapstone.core.targets.observed_target import ObservedTarget
+from swapstone.core.wire.cyclictest import decode_cyclictest
+from swapstone.parts.explain.instruments.code_names import KernelSymbols, read_code
+from swapstone.parts.explain.instruments.counted_runs import (
+    KERNEL_START,
+    CountContext,
+    ObservedTrial,
+)
+from swapstone.parts.explain.instruments.instruction_kinds import PROCESSORS, Kind, Processor, kinds_of
 from swapstone.parts.explain.instruments.plugin_file import (
     Block,
     damaged,
     decode_blocks,
     decode_numbers,
     decode_table,
+    read_output,
     require_end,
 )
-from swapstone.parts.explain.model.instruction_counts import MOST_DEPTH, DisabledSection, WakeupPath
+from swapstone.parts.explain.model.explanation import MOST_FOLLOWED, DisabledSection, WakeupPath
 
 HEADER = b"swapstone-wakeups 2"
 MOST_BYTES = 96 << 20
@@ -335,7 +347,7 @@ class _Stack:
 
     def enter(self, name: Name, returns_to: int, interrupted: tuple[_Code, bool] | None = None) -> None:
         """Enter a function that was called, or a handler of an interrupt."""
-        if len(self.frames) >= MOST_DEPTH:
+        if len(self.frames) >= MOST_FOLLOWED:
             self.frames = []
         self.frames.append(_Frame(name, returns_to, interrupted))
 
@@ -486,3 +498,91 @@ def _ended_by(names: Sequence[str]) -> tuple[str, str]:
     last = len(names) - 1
     at = next((at for at in range(last, 0, -1) if not _SCHEDULERS.fullmatch(names[at - 1])), 0)
     return names[at], names[at - 1] if at else ""
+
+
+_PROGRAM = "/usr/bin/cyclictest"
+_BEFORE = 1_000_000
+"""So many instructions before the path are kept too: they show by which calls its functions were entered."""
+
+
+def watched_program(target: ObservedTarget, config: MachineConfig, folder: Path) -> tuple[bytes, tuple[str, ...]]:
+    """Return the file of a machine's program that counts latencies, and the plugin's arguments that name its code.
+
+    Args:
+        target: runs the machine.
+        config: of the machine.
+        folder: for a copy of the program's code.
+
+    Raises:
+        UnavailableError: it has another structure.
+    """
+    entry = target.files(config).get(target.real_path(_PROGRAM).lstrip("/"))
+    code = read_code(entry.content) if entry is not None else None
+    if entry is None or code is None or len(code[1]) != 1:
+        raise UnavailableError(f"{_PROGRAM} of the machine's image is no program with one executable segment.")
+    ((low, text),) = code[1]
+    try:
+        with open_elf(entry.content) as elf:
+            start = int(elf["e_entry"]) & (~1 if elf["e_machine"] == "EM_ARM" else ~0)  # bit 0 marks Thumb code
+    except DamagedElfError as error:
+        raise UnavailableError(f"{_PROGRAM} of the machine's image can't be read: {error}.") from error
+    place = folder / "text"
+    place.write_bytes(text)
+    return entry.content, ("mode=wakeups", f"text={place}", f"low={low:#x}", f"entry={start:#x}")
+
+
+def tracing(mark: int, latency_us: int, ns_per_instruction: int) -> tuple[str, str]:
+    """Return the plugin's further arguments to keep what precedes a maximum that the instruction `mark` counts."""
+    keep = (latency_us + 1) * 1000 // ns_per_instruction + _BEFORE
+    return f"mark={mark:#x}", f"keep={keep}"
+
+
+class WakeupTracer:
+    """Traces the worst wake-ups of runs of one record.
+
+    Args:
+        context: what all runs share.
+        ns_per_instruction: of the machines' clock.
+    """
+
+    def __init__(self, context: CountContext, ns_per_instruction: int) -> None:
+        self._context, self._scale = context, ns_per_instruction
+        self._marks: dict[bytes, int] = {}
+
+    def trace(self, run: Run) -> WakeupPath:
+        """Return the path of the worst wake-up of a run.
+
+        Raises:
+            UnavailableError: its program is missing, or the instructions do not fit to what the program reported.
+            UserError: under the plugin it is another run than in the record; the text names the first difference.
+        """
+        target, trial = self._context.target, ObservedTrial(self._context, run)
+        histogram = decode_cyclictest(trial.answer.stdout).histogram
+        latency_us, equal = histogram[-1]
+        content, words = watched_program(target, trial.config, trial.folder)
+        if content not in self._marks:
+            written = read_output(trial.observe("writes", *words), MOST_BYTES, decode_wakeups)
+            found = find_mark(written.writes, histogram)
+            if found is None:
+                raise UnavailableError(
+                    f"No instruction of {_PROGRAM} wrote to memory as the program's histogram requires: the wake-up with the maximum "
+                    "can't be found."
+                )
+            self._marks[content] = found
+        keep = tracing(self._marks[content], latency_us, self._scale)
+        trace = read_output(trial.observe("trace", *words, *keep), MOST_BYTES, decode_wakeups)
+        if trace.marks != sum(count for _, count in histogram) or not trace.steps:
+            raise UnavailableError(
+                f"The latencies that {_PROGRAM} counted under the plugin are not those that it printed: the wake-up with the maximum "
+                "can't be found."
+            )
+        side = {"variant": run.trial.variant, "trial": run.trial.key, "run": run.name, "output": run.output}
+        return find_path(
+            trace,
+            trial.kernel,
+            PROCESSORS[target.architecture],
+            {**side, "equal": equal},
+            kernel_start=KERNEL_START[target.architecture],
+            latency_us=latency_us,
+            ns_per_instruction=self._scale,
+        )

@@ -17,8 +17,14 @@ from swapstone.core.report.tables import text_table
 from swapstone.parts.explain.explanation.amounts import percent, signed
 from swapstone.parts.explain.explanation.by_function import function_text, in_unit, placed_text
 from swapstone.parts.explain.explanation.time_split import SHOWN_FUNCTIONS
-from swapstone.parts.explain.model.explanation import EvidenceTable, Explanation, RowKey, RowMeasurements
-from swapstone.parts.explain.model.instruction_counts import CountedRow, TracedRow
+from swapstone.parts.explain.model.explanation import (
+    CountedRow,
+    EvidenceTable,
+    Explanation,
+    RowKey,
+    RowMeasurements,
+    TracedRow,
+)
 
 READY_TEXT = "ready, without a processor"
 FUNCTION_HEAD = (

@@ -40,6 +40,7 @@ from swapstone.parts.explain.instruments.acquisition import (
     require_host_record,
     run_instruments,
 )
+from swapstone.parts.explain.instruments.code_names import DebugFiles
 from swapstone.parts.explain.instruments.counted_runs import (
     NOT_FOLLOWED,
     CountContext,
@@ -48,17 +49,18 @@ from swapstone.parts.explain.instruments.counted_runs import (
     machine_target,
     notes_of,
 )
-from swapstone.parts.explain.instruments.debug_files import DebugFiles
 from swapstone.parts.explain.instruments.remedies import remedies_for, try_remedies
-from swapstone.parts.explain.instruments.traced_wakeups import WakeupTracer
+from swapstone.parts.explain.instruments.wakeup_path import WakeupTracer
 from swapstone.parts.explain.model.explanation import (
     EXCLUDED,
+    EXPLAINED_LATENCY,
+    CountedRow,
     Explanation,
     MissingInstrument,
     RemedyRuns,
     RowMeasurements,
+    TracedRow,
 )
-from swapstone.parts.explain.model.instruction_counts import EXPLAINED_LATENCY, CountedRow, TracedRow
 from swapstone.parts.explain.report.explanation_document import Evidence, document_of, to_json
 from swapstone.parts.explain.session.explain_row import (
     DEFAULT_OPTIONS,

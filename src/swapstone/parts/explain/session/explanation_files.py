@@ -26,19 +26,24 @@ from swapstone.core.record import FileProblemError, RecordFolder, RecordView, op
 from swapstone.core.report.context import ExplanationSummary
 from swapstone.core.report.render import html, markdown
 from swapstone.core.session.explainer import PAGE
-from swapstone.parts.explain.explanation.counted_answer import counted_difference, explain_counts
+from swapstone.parts.explain.explanation.machine_answer import (
+    counted_difference,
+    explain_counts,
+    explain_wakeups,
+    traced_difference,
+)
 from swapstone.parts.explain.explanation.profile_formats import folded, folded_difference, pprof
 from swapstone.parts.explain.explanation.row_answer import explain_measurements
 from swapstone.parts.explain.explanation.time_split import measured_difference, run_of
-from swapstone.parts.explain.explanation.wakeup_answer import explain_wakeups, traced_difference
 from swapstone.parts.explain.model.explanation import (
     MOST_RUNS,
+    CountedRow,
     Explanation,
     RowKey,
     RowMeasurements,
+    TracedRow,
     profile_problem,
 )
-from swapstone.parts.explain.model.instruction_counts import CountedRow, TracedRow
 from swapstone.parts.explain.report import flame_graph
 from swapstone.parts.explain.report.explanation_document import Evidence, document_of, summary_of, to_json
 from swapstone.parts.explain.report.explanations import FOLDER
