@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""The files of an explained row, beside its record: the evidence with its manifest, and the explanation computed from it."""
+"""The files of an explained row, beside its record: the evidence with its manifest, what is computed from it, and evidence of claims."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import hashlib
 import os
 import re
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import quote
@@ -23,8 +23,10 @@ from swapstone.core.model.frozen_struct import amount_problem
 from swapstone.core.model.profile import Profile
 from swapstone.core.model.safe_text import utf8_path
 from swapstone.core.record import FileProblemError, RecordFolder, RecordView, open_folder, replace_in
+from swapstone.core.report import formatting
 from swapstone.core.report.context import ExplanationSummary
 from swapstone.core.report.render import html, markdown
+from swapstone.core.report.tables import Range, Ranges
 from swapstone.core.session.explainer import PAGE
 from swapstone.parts.explain.explanation.machine_answer import (
     counted_difference,
@@ -381,3 +383,39 @@ def _profile(seen: RowMeasurements, kind: str, variant: str) -> Profile | None:
         return None
     unit = "1" if kind == "syscalls" else "ns"
     return run.profile or Profile(kind=kind, unit=unit, operations=run.operations, frames=(), stacks=())
+
+
+def explained_evidence(view: RecordView) -> dict[str, Ranges]:
+    """Return what yields the evidence of ``stacks``: of the rows that `swapstone explain` has stored."""
+    return evidence_of([row for _, row, _ in stored_rows(view) if isinstance(row, RowMeasurements)])
+
+
+def evidence_of(profiled: Sequence[RowMeasurements]) -> dict[str, Ranges]:
+    """Return what yields the evidence of ``stacks``.
+
+    A test has the attributes `suite`, `workload`, `load` and `metric` of the row, and its two `sides`, the kind `profile` of the profile,
+    and the names `functions`, one of which a stack must have.
+
+    Args:
+        profiled: rows that `swapstone explain` has run under instruments.
+    """
+    return {"stacks": lambda test: _stacks(test, profiled)}
+
+
+def _stacks(test: Any, rows: Sequence[RowMeasurements]) -> Iterator[Range]:  # noqa: ANN401 - as `Ranges`
+    side, _ = test.sides
+    profiles = (
+        run.profile
+        for row in rows
+        for run in row.runs
+        if (row.place.suite, row.place.workload, row.place.load) == (test.suite, test.workload, test.load)
+        and run.instrument == test.profile
+        and side.has_label(run.variant)
+    )
+    for profile in profiles:
+        if profile and profile.total > 0:
+            wanted = {number for number, frame in enumerate(profile.frames) if frame.symbol in test.functions}
+            share = sum(stack.weight for stack in profile.stacks if wanted.intersection(stack.frames)) / profile.total
+            what = "processor time" if test.profile == "on-cpu" else "waits"
+            text = f"{formatting.percent(share)} of the {what} in {' or '.join(test.functions)}, and what they call"
+            yield share, share, f"{test.workload}, {side.text}: {text}"
