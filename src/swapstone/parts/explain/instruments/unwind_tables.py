@@ -152,72 +152,42 @@ def _ends(one: Instruction) -> bool:
 def _after(one: Instruction, state: FrameState) -> FrameState | None:
     """Return the state after an instruction; None if it can't be derived."""
     name, operands = one.name, one.operands
-    if name.startswith("push"):
-        return _pushed(state, operands)
-    if name.startswith("pop"):
-        return _popped(state, operands)
-    if name == "leave":
-        return _moved(dataclasses.replace(state, register=RSP), -8) if state.register == RBP else None
-    if name == "mov" and operands == "%rsp,%rbp" and state.register == RSP and state.saved == _AFTER_PUSH_RBP:
-        return dataclasses.replace(state, register=RBP) if state.offset == _FRAME_POINTER else state
-    if name.startswith("mov") and (hit := _STORED.fullmatch(operands)) and state.register == RSP:
-        number = REGISTERS[hit[1]]
-        if number not in dict(state.saved):
-            at = int(hit[2] or "0", 16) - state.offset
-            return dataclasses.replace(state, saved=(*state.saved, (number, at)))
-        return state
-    if not operands.endswith("%rsp") or name.startswith(("cmp", "test")):
-        return state
-    return _assigned(name, operands, state)
-
-
-def _assigned(name: str, operands: str, state: FrameState) -> FrameState | None:
-    """Return the state after an assignment to the stack pointer."""
+    register = REGISTERS.get(operands.removeprefix("%"))
     if state.register == RBP:  # the CFA doesn't depend on the stack pointer
+        if name == "leave" or (name == "mov" and operands == "%rbp,%rsp"):
+            return FrameState(RSP, state.offset - (8 if name == "leave" else 0), state.saved)
         if name == "lea" and (hit := _FROM_RBP.fullmatch(operands)):
-            below = int(hit[1] or "0", 16)
-            return dataclasses.replace(state, register=RSP, offset=state.offset - below)
-        if name == "mov" and operands == "%rbp,%rsp":
-            return dataclasses.replace(state, register=RSP)
-        return state
+            return FrameState(RSP, state.offset - int(hit[1] or "0", 16), state.saved)
+        return None if name.startswith("pop") and register == RBP else state
+    if name == "mov" and operands == "%rsp,%rbp" and state.saved == _AFTER_PUSH_RBP:
+        return FrameState(RBP, state.offset, state.saved) if state.offset == _FRAME_POINTER else state
+    if name.startswith("mov") and (hit := _STORED.fullmatch(operands)):
+        stored = REGISTERS[hit[1]], int(hit[2] or "0", 16) - state.offset
+        known = stored[0] in dict(state.saved)
+        return state if known else FrameState(RSP, state.offset, (*state.saved, stored))
+    by = _lowered(name, operands)
+    if by is None or not 0 < (offset := state.offset + by) <= MOST_HEIGHT:
+        return None
+    saved = state.saved
+    if name.startswith("push") and register is not None and register not in dict(saved):
+        saved = (*saved, (register, -offset))
+    if name.startswith("pop"):  # restored, if it is popped from where it was stored
+        saved = tuple(each for each in saved if each != (register, -state.offset))
+    return FrameState(RSP, offset, saved)
+
+
+def _lowered(name: str, operands: str) -> int | None:
+    """Return by how many bytes an instruction lowers the stack pointer; None if that can't be derived."""
+    if name.startswith(("push", "pop")):
+        return 8 if name.startswith("push") else -8
+    if name == "leave":
+        return None
+    if not operands.endswith("%rsp") or name.startswith(("cmp", "test")):
+        return 0
     if name in {"sub", "add", "subq", "addq"} and (hit := _NUMBER.fullmatch(operands)):
-        number = int(hit[1], 0)
-        return _moved(state, number if name.startswith("sub") else -number)
-    if name == "lea" and (hit := _FROM_RSP.fullmatch(operands)):
-        return _moved(state, -int(hit[1], 16))
-    return None
-
-
-def _moved(state: FrameState, by: int) -> FrameState | None:
-    """Return the state after the stack pointer was lowered."""
-    offset = state.offset + by
-    return dataclasses.replace(state, offset=offset) if 0 < offset <= MOST_HEIGHT else None
-
-
-def _pushed(state: FrameState, operands: str) -> FrameState | None:
-    if state.register == RBP:
-        return state
-    after = _moved(state, 8)
-    number = REGISTERS.get(operands.removeprefix("%"))
-    if after is None or number is None or number in dict(state.saved):
-        return after
-    return dataclasses.replace(after, saved=(*state.saved, (number, -after.offset)))
-
-
-def _popped(state: FrameState, operands: str) -> FrameState | None:
-    number = REGISTERS.get(operands.removeprefix("%"))
-    if state.register == RBP:
-        return None if number == RBP else state
-    after = _moved(state, -8)
-    if after is None or number is None:
-        return after
-    where = dict(state.saved).get(number)
-    restored = where == -state.offset  # popped from where it was stored
-    return (
-        dataclasses.replace(after, saved=tuple(each for each in state.saved if each[0] != number))
-        if restored
-        else after
-    )
+        return int(hit[1], 0) * (1 if name.startswith("sub") else -1)
+    hit = _FROM_RSP.fullmatch(operands) if name == "lea" else None
+    return -int(hit[1], 16) if hit else None
 
 
 _VERSION = "3"
