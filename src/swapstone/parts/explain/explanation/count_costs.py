@@ -38,7 +38,7 @@ SAME = 0.1
 """Relative difference of instructions that counts as none: more of them cost a tenth of the time, as other counts that are named do."""
 
 _HALF = 0.5
-_LARGEST_RATIO = 1e9
+LARGEST_RATIO = 1e9
 """Larger ratios only occur in forged evidence."""
 
 NEVER_EMPTY = {"simulated", "calls"}
@@ -90,39 +90,26 @@ def counts_of(seen: RowMeasurements) -> tuple[Count, ...]:
 
     A constant is added to both counts (see `distance`), so that a count of zero has a ratio too.
     """
-    sides: list[dict[tuple[str, str], float]] = []
-    groups: list[set[str]] = []
-    found = []
     gives = {(run.instrument, a.group) for run in seen.runs for a in run.amounts}
-    always = {(run.variant, a.group) for run in seen.runs for a in run.amounts}
+    sides = []
     for reference in seen.references:
-        runs = [run for run in seen.runs if run.variant == reference.variant]
-        used = {run.instrument for run in runs}
-        sides.append({(a.group, a.name): a.value for run in runs for a in run.amounts})
-        groups.append(  # a missing count is 0 if its instrument ran, and counts such events on this side
-            {
-                group
-                for instrument, group in gives
-                if instrument in used and (group not in NEVER_EMPTY or (reference.variant, group) in always)
-            }
-        )
-    partial = [
-        {run.instrument for run in seen.runs if run.partial and run.variant == side.variant} for side in seen.references
-    ]
-    for group, name in dict.fromkeys([*sides[0], *sides[1]]):
-        base, candidate = (
-            side.get((group, name), 0.0 if group in known else None) for side, known in zip(sides, groups, strict=True)
-        )
-        interval = _count_interval(seen, group, name, base, candidate)
-        least = tuple(any((instrument, group) in gives for instrument in side) for side in partial)
+        runs = {run.instrument: run for run in seen.runs if run.variant == reference.variant}
+        values = {(a.group, a.name): a.value for run in runs.values() for a in run.amounts}
+        counted = {group for group, _ in values}
+        # A missing count is 0 if its instrument ran, and counts such events on this side.
+        known = {group for name, group in gives if name in runs and (group not in NEVER_EMPTY or group in counted)}
+        sides.append((values, known, {group for name, group in gives if name in runs and runs[name].partial}))
+    found = []
+    for key in dict.fromkeys([*sides[0][0], *sides[1][0]]):
+        pair = [values.get(key, 0.0 if key[0] in known else None) for values, known, _ in sides]
         found.append(
             Count(
-                group=group,
-                name=name,
-                baseline=base,
-                candidate=candidate,
-                interval=interval,
-                least=(least[0], least[1]),
+                group=key[0],
+                name=key[1],
+                baseline=pair[0],
+                candidate=pair[1],
+                interval=_count_interval(seen, *key, *pair),
+                least=(key[0] in sides[0][2], key[0] in sides[1][2]),
             )
         )
     return tuple(sorted(found, key=lambda count: (-distance(count), count.group, count.name)))
@@ -151,7 +138,7 @@ def _count_interval(
         return None
     low, high = (each if positive else max(0.0, 1 + each / before) for each in (ends.low, ends.high))
     scale = candidate / baseline / (after / before)  # a variant may make more operations in a run
-    return (low * scale, high * scale) if 0 <= high * scale < _LARGEST_RATIO else None
+    return (low * scale, high * scale) if 0 <= high * scale < LARGEST_RATIO else None
 
 
 def distance(count: Count) -> float:
@@ -177,12 +164,7 @@ def evidence(seen: RowMeasurements, counts: Sequence[Count], split: TimeSplit) -
         if values is None or not _is_more(*values) or is_undecided(count):
             continue
         more, less = values
-        share = (
-            _COST_NS.get(count.name, 0.0) * (more - less) / sides.difference
-            if count.group in {"simulated", HARDWARE}
-            else 0.0
-        )
-        share = share or costs.of(count) * (more - less) / more
+        share = costs.of(count, more) * (more - less) / more
         found.append(
             (share, f"{sides.bound(count)}{amount(more)} {count.name} per operation (other variant: {amount(less)})")
         )
@@ -204,9 +186,11 @@ class _Costs:
     def __init__(self, split: TimeSplit) -> None:
         self._split, self._whole = split, split.functions.total.difference
 
-    def of(self, count: Count) -> float:
-        """Return the share of the functions in which a count arises; 0 if it is not known which those are."""
+    def of(self, count: Count, number: float) -> float:
+        """Return the share of the functions in which a count arises, or the least cost of a number of events; 0 if neither is known."""
         match count.group:
+            case "simulated" | "hardware":
+                return _COST_NS.get(count.name, 0.0) * number / abs(self._whole)
             case "system calls":
                 name = f"{SYSTEM_CALL}{common_call(count.name)}"
                 return self._most(lambda one: one.frame.object == KERNEL and one.frame.symbol == name)
