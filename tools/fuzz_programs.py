@@ -33,7 +33,6 @@ from swapstone.parts.build.artifacts.library_table import (
 from swapstone.parts.build.artifacts.replaced_flags import replaced_flags_warning
 from swapstone.parts.explain.explanation.profile_formats import canonical, folded, waiting_stack
 from swapstone.parts.explain.instruments import (
-    call_paths,
     code_names,
     hardware,
     instructions,
@@ -45,8 +44,8 @@ from swapstone.parts.explain.instruments import (
     waits,
     wakeup_path,
 )
-from swapstone.parts.explain.instruments.code_names import FunctionKey
 from swapstone.parts.explain.instruments.instruction_kinds import PROCESSORS, Processor
+from swapstone.parts.explain.instruments.plugin_file import FunctionKey
 from swapstone.parts.explain.instruments.traced_run import Region
 from swapstone.parts.explain.model.explanation import (
     KERNEL_CODE,
@@ -177,8 +176,8 @@ def _call_paths(data: bytes) -> object:
         kernel = address >> 63
         return f"f{address >> 12:x}", "", KERNEL_CODE if kernel else PROGRAM
 
-    found = call_paths.decode_paths(data)
-    profile = call_paths.call_profile(found, lambda _: name_at, 1.0, most=3)
+    found = plugin_file.decode_paths(data)
+    profile = plugin_file.call_profile(found, lambda _: name_at, 1.0, most=3)
     assert math.isclose(profile.total, found.instructions - found.lost)
     return profile, folded(profile), found.left
 

@@ -14,7 +14,6 @@ from tools.small_elf import small_elf
 from swapstone.core.model import UserError
 from swapstone.core.model.cpio import file as file_entry
 from swapstone.core.wire import TrialRequest
-from swapstone.parts.explain.instruments.call_paths import call_profile, decode_paths
 from swapstone.parts.explain.instruments.code_names import (
     CodeFile,
     CodeMap,
@@ -32,7 +31,7 @@ from swapstone.parts.explain.instruments.counted_runs import (
     kernel_entries,
     repeated_instructions,
 )
-from swapstone.parts.explain.instruments.plugin_file import Block
+from swapstone.parts.explain.instruments.plugin_file import Block, call_profile, decode_paths
 from swapstone.parts.explain.model.explanation import (
     AMBIGUOUS,
     OTHER_PROGRAM,

@@ -10,8 +10,7 @@ import pytest
 from swapstone.core.model.profile import KERNEL, Frame
 from swapstone.core.wire import TrialRequest
 from swapstone.parts.explain.instruments.offcpu import Timeline, contends, stacks_of
-from swapstone.parts.explain.instruments.perf import Event, MeasuredWindows, Recording
-from swapstone.parts.explain.instruments.symbolizer import Symbolizer
+from swapstone.parts.explain.instruments.perf import Event, MeasuredWindows, Recording, Symbolizer
 from swapstone.parts.explain.instruments.traced_run import ReferenceRuns, Region, TracedRun, Tracee, with_long_timeout
 from swapstone.parts.explain.model.explanation import NO_PROCESSOR_FRAME, ElapsedTime
 

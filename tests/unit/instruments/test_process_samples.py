@@ -17,12 +17,17 @@ from swapstone.parts.explain.instruments import (
     offcpu,
     oncpu,
     perf,
-    process_samples,
     requirements,
     syscalls,
     traced_run,
 )
-from swapstone.parts.explain.instruments.offcpu import Timeline
+from swapstone.parts.explain.instruments.offcpu import (
+    ThreadSample,
+    Timeline,
+    events_of,
+    read_threads,
+    sampled_recordings,
+)
 from swapstone.parts.explain.instruments.perf import (
     BRIEF_TIMES,
     Event,
@@ -31,16 +36,10 @@ from swapstone.parts.explain.instruments.perf import (
     RecordedRuns,
     Recording,
     RunPlan,
+    Symbolizer,
     planned_runs,
 )
-from swapstone.parts.explain.instruments.process_samples import (
-    ThreadSample,
-    events_of,
-    read_threads,
-    sampled_recordings,
-)
 from swapstone.parts.explain.instruments.requirements import MissingRequirement
-from swapstone.parts.explain.instruments.symbolizer import Symbolizer
 from swapstone.parts.explain.instruments.traced_run import ReferenceRuns, Region, TracedRun, Tracee
 from swapstone.parts.explain.model.explanation import UNSAMPLED
 from tests.programs import needs
@@ -110,7 +109,7 @@ def test_an_ordinary_users_waits_are_sampled(tmp_path: Path, monkeypatch: pytest
     assert waiting_stack(most)[0].symbol in {"__x64_sys_clock_nanosleep", "__x64_sys_nanosleep"}
     assert len(found.elapsed.runs) >= perf.RUNS
     assert any("sampled in /proc every 5 ms" in note and REFUSED.reason in note for note in found.notes)
-    monkeypatch.setattr(process_samples, "INTERVAL_S", 30.0)
+    monkeypatch.setattr(offcpu, "INTERVAL_S", 30.0)
     with pytest.raises(UnavailableError, match="the run was too short for two samples of /proc, 30000 ms apart"):
         list(sampled_recordings(tracee("/bin/true"), reference, plan=RunPlan(1, 1), runs=RecordedRuns()))
 

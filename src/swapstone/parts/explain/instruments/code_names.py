@@ -23,7 +23,7 @@ from pathlib import Path
 from elftools.elf.elffile import ELFFile
 
 from swapstone.core.model import UserError
-from swapstone.parts.explain.instruments.plugin_file import Block
+from swapstone.parts.explain.instruments.plugin_file import Block, FunctionKey, NameAt, NamesOf
 from swapstone.parts.explain.instruments.symbol_tables import (
     Table,
     companion_of,
@@ -206,17 +206,8 @@ def decode_kallsyms(output: bytes) -> KernelSymbols:
     return KernelSymbols(functions)
 
 
-FunctionKey = tuple[str, str, str]
-"""Name of a function, its file, and the file's kind."""
-
 TableOf = Callable[[CodeFile], Table | None]
 """Returns the functions of a file; None if it can't be read."""
-
-NameAt = Callable[[int], FunctionKey]
-"""Returns the function of an address."""
-
-NamesOf = Callable[[Block], NameAt]
-"""Returns what names the functions of a block."""
 
 
 def names_of(

@@ -22,7 +22,6 @@ from swapstone.core.targets.observed_target import MachineRun, ObservedTarget
 from swapstone.core.wire import AgentAnswer, TrialRequest, decode_workload_report
 from swapstone.core.wire.kept_answer import raw_output
 from swapstone.core.workloads import find_load
-from swapstone.parts.explain.instruments.call_paths import MOST_BYTES, CallPaths, call_profile, decode_paths
 from swapstone.parts.explain.instruments.code_names import (
     COMMAND,
     CodeFile,
@@ -34,7 +33,14 @@ from swapstone.parts.explain.instruments.code_names import (
 )
 from swapstone.parts.explain.instruments.code_names import MOST_BYTES as MOST_SYMBOL_BYTES
 from swapstone.parts.explain.instruments.instruction_kinds import count_arm
-from swapstone.parts.explain.instruments.plugin_file import Block, read_output
+from swapstone.parts.explain.instruments.plugin_file import (
+    MOST_BYTES,
+    Block,
+    CallPaths,
+    call_profile,
+    decode_paths,
+    read_output,
+)
 from swapstone.parts.explain.model.explanation import (
     C_LIBRARY,
     OTHER_PROGRAM,

@@ -23,8 +23,7 @@ from typing import NamedTuple
 from swapstone.core.model import UnavailableError, UserError
 from swapstone.core.model.profile import OWN_OBJECT
 from swapstone.parts.explain.instruments import requirements
-from swapstone.parts.explain.instruments.perf import result
-from swapstone.parts.explain.instruments.symbolizer import Symbolizer
+from swapstone.parts.explain.instruments.perf import Symbolizer, result
 from swapstone.parts.explain.instruments.traced_run import ReferenceRuns, Region, TracedRun, Tracee, inner_command, run
 from swapstone.parts.explain.model.explanation import LISTED_FUNCTIONS, Amount, InstrumentResult
 

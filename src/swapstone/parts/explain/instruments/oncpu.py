@@ -13,11 +13,11 @@ from swapstone.parts.explain.instruments.perf import (
     RUNS,
     ProfileBuilder,
     RecordedRuns,
+    Symbolizer,
     planned_runs,
     recordings,
     result,
 )
-from swapstone.parts.explain.instruments.symbolizer import Symbolizer
 from swapstone.parts.explain.instruments.traced_run import ReferenceRuns, Region, Tracee, run
 from swapstone.parts.explain.model.explanation import UNSAMPLED, InstrumentResult
 

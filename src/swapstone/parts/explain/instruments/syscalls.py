@@ -14,8 +14,7 @@ from swapstone.core.artifacts.distribution_packages import install_command
 from swapstone.core.model import UnavailableError, UserError
 from swapstone.core.model.profile import KERNEL, Frame
 from swapstone.parts.explain.instruments import requirements
-from swapstone.parts.explain.instruments.perf import ProfileBuilder, RecordedRuns, passes, record, result
-from swapstone.parts.explain.instruments.symbolizer import Symbolizer
+from swapstone.parts.explain.instruments.perf import ProfileBuilder, RecordedRuns, Symbolizer, passes, record, result
 from swapstone.parts.explain.instruments.traced_run import CUT, ReferenceRuns, Region, Tracee, run
 from swapstone.parts.explain.model.explanation import Amount, InstrumentResult
 

@@ -19,11 +19,11 @@ from swapstone.parts.explain.instruments.perf import (
     MeasuredWindows,
     RecordedRuns,
     Recording,
+    Symbolizer,
     TooLargeError,
     record,
     result,
 )
-from swapstone.parts.explain.instruments.symbolizer import Symbolizer
 from swapstone.parts.explain.instruments.traced_run import ReferenceRuns, Tracee
 from swapstone.parts.explain.model.explanation import (
     COMPUTING,
