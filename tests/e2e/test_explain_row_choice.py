@@ -15,7 +15,7 @@ from swapstone.parts.explain.instruments import requirements
 from swapstone.parts.explain.instruments.acquisition import INSTRUMENTS, ReferenceRun, RowVariant, run_instruments
 from swapstone.parts.explain.instruments.traced_run import Region, Tracee
 from swapstone.parts.explain.model.explanation import InstrumentResult, RowKey
-from swapstone.parts.explain.session.explain_row import ExplainOptions, choose_row
+from swapstone.parts.explain.session.explain import ExplainOptions, choose_row
 from tests.e2e.cli import fake, swapstone
 from tests.golden import synthetic
 

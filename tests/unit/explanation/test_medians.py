@@ -21,7 +21,7 @@ from swapstone.parts.explain.model.explanation import (
     RowKey,
     RowMeasurements,
 )
-from swapstone.parts.explain.session.explain_row import has_other_medians
+from swapstone.parts.explain.session.explain import has_other_medians
 from tests.unit.explanation.rows import OWN, profile, result
 
 BASE, CANDIDATE = "libc=glibc", "libc=musl"
