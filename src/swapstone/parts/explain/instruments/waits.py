@@ -162,7 +162,6 @@ wait was as long as such a delay: 40 ms or more (TCP_DELACK_MIN), less a tick. U
 MOST_PAST = 256
 """Intervals of a thread that are kept. What lies before them is `UNSEEN`."""
 
-MOST_LENGTHS = 20_000
 MOST_REASONS = 40
 
 Reason = tuple[str, str]
@@ -223,7 +222,6 @@ class WaitChains:
         self._expired: dict[int, int] = {}
         self._sums: Parts = collections.Counter()
         self._lengths: dict[Reason, list[int]] = {}
-        self._numbers: collections.Counter[Reason] = collections.Counter()
         self._taken: collections.Counter[str] = collections.Counter()
         self.unrecorded = 0
 
@@ -245,12 +243,12 @@ class WaitChains:
     def ended(self, operations: float) -> tuple[EndedWaits, ...]:
         """Return the waits per operation, those with the longest sum first."""
         most = sorted(self._sums.items(), key=lambda one: (-one[1], one[0]))[:MOST_REASONS]
-        lengths = {reason: sorted(self._lengths.get(reason, [0])) for reason, _ in most}
+        lengths = {reason: sorted(self._lengths.get(reason, ())) or [0] for reason, _ in most}
         return tuple(
             EndedWaits(
                 reason=reason[0],
                 whose=reason[1],
-                waits=self._numbers[reason] / operations,
+                waits=len(self._lengths.get(reason, ())) / operations,
                 total_ns=total / operations,
                 short_ns=float(lengths[reason][len(lengths[reason]) // 10]),
                 long_ns=float(lengths[reason][len(lengths[reason]) * 9 // 10]),
@@ -260,9 +258,10 @@ class WaitChains:
 
     def notes(self) -> tuple[str, ...]:
         """Return a sentence on waits whose end was not recorded, if there are any."""
+        waits = sum(map(len, self._lengths.values())) + self.unrecorded
         text = (
-            f"the kernel recorded no event for the end of {self.unrecorded} of {self._numbers.total() + self.unrecorded} waits of the "
-            "program's threads: their time is in no line of the waits"
+            f"the kernel recorded no event for the end of {self.unrecorded} of {waits} waits of the program's threads: their time is in no "
+            "line of the waits"
         )
         return (text,) if self.unrecorded else ()
 
@@ -364,10 +363,7 @@ class WaitChains:
         for reason, length in parts.items():
             self._sums[reason] += length * share  # type: ignore[assignment]  # a Counter adds floats as well
         largest = max(parts, key=lambda each: (parts[each], each))
-        self._numbers[largest] += 1
-        lengths = self._lengths.setdefault(largest, [])
-        if len(lengths) < MOST_LENGTHS:
-            lengths.append(at - since)
+        self._lengths.setdefault(largest, []).append(at - since)
 
     def _parts(self, event: Event, since: int, at: int) -> Parts:
         """Return the reasons of a wait that an event ends."""

@@ -51,7 +51,6 @@ from swapstone.core.workloads import workloads_of
 from swapstone.parts.explain.explanation.row_answer import named
 from swapstone.parts.explain.instruments.acquisition import (
     INSTRUMENTS,
-    RowContext,
     RowVariant,
     ledger_metric,
     prepare_row,
@@ -462,8 +461,8 @@ def _prepared_pair(row: ExplainedRow) -> Iterator[tuple[tuple[RowVariant, RowVar
         prepared = prepare(view.experiment, target, lambda *_: None, row.progress.note)
         _note_other_programs(row, prepared.programs)
         passes = {(suite, name): count for suite, name, count in view.manifest.passes}
-        context = RowContext(prepared, target, passes.get((row.place.suite, row.place.workload), 1), Path(scratch))
-        yield prepare_row(context, row.comparison), Path(scratch)
+        made = passes.get((row.place.suite, row.place.workload), 1)
+        yield prepare_row(prepared, target, row.comparison, passes=made, scratch=Path(scratch)), Path(scratch)
 
 
 def _tried(row: ExplainedRow, explanation: Explanation) -> tuple[RemedyRuns, ...]:
