@@ -52,7 +52,7 @@ def test_the_buffer_is_not_larger_than_a_user_may_lock(
     monkeypatch.setattr(oncpu, "may_lock_memory", lambda: may_lock)
     monkeypatch.setattr(perf, "record", recorded)
     request = TrialRequest(id="x", arguments=("/bin/true",), cwd="/", timeout_ms=1)
-    reference = ReferenceRuns({"wall": 1e9, "cpu": 1e9}, (), (), tmp_path, 1.0)
+    reference = ReferenceRuns({"wall": 1e9, "cpu": 1e9}, (), tmp_path, 1.0)
     with pytest.raises(UserError, match="enough"):
         oncpu.measure(Tracee("v", request, Region.PROGRAM), reference)
     assert given[2:] == buffer

@@ -189,7 +189,7 @@ def _measured(seen: RowMeasurements, reference: Reference) -> _Side | None:
     waits = None if elapsed is None else _with_ready(elapsed)
     if waits is None or not waits.total:
         runs = (ProfileRun(samples=0, weights=((0, 1.0),)),) * (len(elapsed.runs) if elapsed else 0)
-        unknown = {(NO_STACK,): 1.0} if seen.ledger_metric == WALL else {}
+        unknown: dict[tuple[Frame, ...], float] = {(NO_STACK,): 1.0} if seen.ledger_metric == WALL else {}
         waits = Profile.of(unknown, kind="off-cpu", unit="ns", operations=1.0, runs=runs)
     return _Side(reference, running, waits, elapsed)
 

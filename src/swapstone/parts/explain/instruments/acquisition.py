@@ -121,7 +121,6 @@ class RowVariant:
         recorded: median of the row's metric in the record.
         time_ns: time of an operation in the record, of the metric that is divided; None if the row is of another metric.
         program_sha256: digest of the program's file.
-        preload: objects that the loader preloads.
         object_of: returns the path of the object that another level of a factor adds to these, built if it is missing; its arguments are
             factor, level, and what is called with a line before a build.
     """
@@ -132,7 +131,6 @@ class RowVariant:
     recorded: float
     time_ns: float | None
     program_sha256: str
-    preload: tuple[str, ...] = ()
 
 
 def run_instruments(
@@ -262,7 +260,6 @@ def _measured(
         reference = ReferenceRuns(
             metrics=medians,
             objects=runs[0].objects,
-            preload=variant.preload,
             folder=Path(folder),
             longest_s=max(run.took_s for run in runs),
             notify=notify,
@@ -494,5 +491,4 @@ def _row_variant(
         recorded=recorded,
         time_ns=time_of(comparison, recorded) if values else None,
         program_sha256=program.artifact.sha256 if program.artifact else "",
-        preload=program.recipe.preload,
     )

@@ -436,7 +436,6 @@ class ReferenceRuns:
     Attributes:
         metrics: medians by name: ``wall``, ``cpu`` per operation in ns, ``nvcsw`` and others per pass.
         objects: files that the process had mapped executable.
-        preload: of these, the objects that the loader preloaded.
         folder: a scratch folder.
         longest_s: duration of the longest reference run, with the start and the end of its processes.
         notify: called with a line when a wait takes longer than `QUIET_S`.
@@ -445,7 +444,6 @@ class ReferenceRuns:
 
     metrics: Mapping[str, float]
     objects: tuple[str, ...]
-    preload: tuple[str, ...]
     folder: Path
     longest_s: float = 1.0
     notify: Callable[[str], None] = lambda _: None
@@ -487,13 +485,12 @@ CUT = -1000
 
 @dataclasses.dataclass(frozen=True)
 class TracedRun:
-    """A finished run: output of the program and the instrument, exit status, duration, the load of a server, the process if noted.
+    """A finished run: standard error of the program and the instrument, exit status, duration, the load of a server, the process if noted.
 
     Attributes:
         user_s, system_s: processor time in user mode and in the kernel, with that of the instrument.
     """
 
-    stdout: bytes
     stderr: str
     status: int
     elapsed_ns: int
@@ -534,7 +531,7 @@ def run(
     Args:
         before: the instrument's command; the tracee's command is appended.
         tracee: what to run.
-        reference: has the scratch folder for its output, and limits its duration. It runs in the folder that its request names.
+        reference: has the scratch folder, and limits its duration. It runs in the folder that its request names.
         note_pid: whether the result has the number of the program's first process.
         complete: whether `before` has the tracee's command, too.
         partial: whether a run that takes longer than the limit is ended, and no error.
@@ -562,7 +559,7 @@ def run(
     start, before_s = time.monotonic_ns(), resource.getrusage(resource.RUSAGE_CHILDREN)
     with (
         Path(request.stdin or os.devnull).open("rb") as stdin,
-        tempfile.TemporaryFile(dir=reference.folder) as stdout,
+        tempfile.TemporaryFile(dir=reference.folder) as stdout,  # not read, but /dev/null would take less time
         tempfile.TemporaryFile(dir=reference.folder) as stderr,
     ):
         try:
@@ -585,7 +582,7 @@ def run(
                 status = process.wait(reference.limit_s)
         except subprocess.TimeoutExpired as error:
             if partial:
-                return TracedRun(b"", "", CUT, time.monotonic_ns() - start)
+                return TracedRun("", CUT, time.monotonic_ns() - start)
             raise UnavailableError(
                 f"a run took longer than {reference.limit_s:.0f} s under {under}; without it the longest took "
                 f"{reference.longest_s:.3g} s"
@@ -593,10 +590,8 @@ def run(
         finally:
             _end(process)
         elapsed, after_s = time.monotonic_ns() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
-        stdout.seek(0)
         stderr.seek(0)
         return TracedRun(
-            stdout.read(),
             stderr.read().decode(errors="replace"),
             status,
             elapsed,
