@@ -13,8 +13,14 @@ import msgspec
 import pytest
 
 from swapstone.parts.build.artifacts.packages import Lock, Package, package_file, read_lock
-from swapstone.parts.explain.instruments.code_names import CodeFile, DebugFiles, KernelSymbols, names_of, read_code
-from swapstone.parts.explain.instruments.plugin_file import Block
+from swapstone.parts.explain.instruments.plugin_file import (
+    Block,
+    CodeFile,
+    DebugFiles,
+    KernelSymbols,
+    names_of,
+    read_code,
+)
 from swapstone.parts.explain.instruments.symbol_tables import Table, companion_of, debug_name, missing_symbols, table_of
 from swapstone.parts.vm.artifacts import debug_package
 from swapstone.parts.vm.artifacts.image_catalog import MACHINE_ARCHITECTURES

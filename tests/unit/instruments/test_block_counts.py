@@ -14,16 +14,6 @@ from tools.small_elf import small_elf
 from swapstone.core.model import UserError
 from swapstone.core.model.cpio import file as file_entry
 from swapstone.core.wire import TrialRequest
-from swapstone.parts.explain.instruments.code_names import (
-    CodeFile,
-    CodeMap,
-    DebugFiles,
-    KernelSymbols,
-    TableOf,
-    decode_kallsyms,
-    names_of,
-    read_code,
-)
 from swapstone.parts.explain.instruments.counted_runs import (
     CountedRun,
     code_files,
@@ -31,7 +21,19 @@ from swapstone.parts.explain.instruments.counted_runs import (
     kernel_entries,
     repeated_instructions,
 )
-from swapstone.parts.explain.instruments.plugin_file import Block, call_profile, decode_paths
+from swapstone.parts.explain.instruments.plugin_file import (
+    Block,
+    CodeFile,
+    CodeMap,
+    DebugFiles,
+    KernelSymbols,
+    TableOf,
+    call_profile,
+    decode_kallsyms,
+    decode_paths,
+    names_of,
+    read_code,
+)
 from swapstone.parts.explain.model.explanation import (
     AMBIGUOUS,
     OTHER_PROGRAM,

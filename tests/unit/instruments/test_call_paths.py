@@ -10,9 +10,15 @@ from tools.plugin_output import paths_file, traced_block
 
 from swapstone.core.model import UserError
 from swapstone.core.model.profile import KERNEL, OWN_OBJECT, Frame, Profile
-from swapstone.parts.explain.instruments.code_names import FunctionKey, KernelSymbols, NamesOf
 from swapstone.parts.explain.instruments.counted_runs import path_words, unfollowed
-from swapstone.parts.explain.instruments.plugin_file import NOT_KEPT, call_profile, decode_paths
+from swapstone.parts.explain.instruments.plugin_file import (
+    NOT_KEPT,
+    FunctionKey,
+    KernelSymbols,
+    NamesOf,
+    call_profile,
+    decode_paths,
+)
 from swapstone.parts.explain.model.explanation import (
     AMBIGUOUS,
     C_LIBRARY,

@@ -16,7 +16,7 @@ from swapstone.core.model.memory_phases import HUGE, MEMORY, RESIDENT
 from swapstone.core.model.number_text import quantity, ratio
 from swapstone.core.model.profile import KERNEL
 from swapstone.core.stats import median, median_contrast
-from swapstone.parts.explain.explanation.amounts import amount, duration, short_label
+from swapstone.parts.explain.explanation.by_function import amount, duration, short_label
 from swapstone.parts.explain.explanation.call_names import by_name, common_call, common_counts, plain_name
 from swapstone.parts.explain.explanation.profile_formats import FAULTING, SYSTEM_CALL, is_library
 from swapstone.parts.explain.explanation.surroundings import slower_first

@@ -9,8 +9,15 @@ from collections.abc import Callable
 from swapstone.core.comparison.profile_difference import ProfileDifference, Weights, difference, stacks_of_both
 from swapstone.core.model.profile import KERNEL
 from swapstone.core.report.formatting import count
-from swapstone.parts.explain.explanation.amounts import amount, duration, percent, short_label
-from swapstone.parts.explain.explanation.by_function import answer, by_function, function_text
+from swapstone.parts.explain.explanation.by_function import (
+    amount,
+    answer,
+    by_function,
+    duration,
+    function_text,
+    percent,
+    short_label,
+)
 from swapstone.parts.explain.explanation.profile_formats import LIBRARY, aligned, is_library
 from swapstone.parts.explain.model.explanation import (
     INTERRUPT,

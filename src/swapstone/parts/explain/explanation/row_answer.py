@@ -13,8 +13,16 @@ from swapstone.core.comparison.rows import AGAINST_BASELINE, MEDIANS_ALPHA
 from swapstone.core.model.number_text import ratio
 from swapstone.core.model.profile import NAMELESS, Frame
 from swapstone.core.stats import median_contrast
-from swapstone.parts.explain.explanation.amounts import amount, duration, percent, short_label, signed
-from swapstone.parts.explain.explanation.by_function import answer, by_function, function_text
+from swapstone.parts.explain.explanation.by_function import (
+    amount,
+    answer,
+    by_function,
+    duration,
+    function_text,
+    percent,
+    short_label,
+    signed,
+)
 from swapstone.parts.explain.explanation.call_names import common_counts
 from swapstone.parts.explain.explanation.count_costs import (
     LARGEST_RATIO,

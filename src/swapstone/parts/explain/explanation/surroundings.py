@@ -17,7 +17,7 @@ from swapstone.core.model import Observation
 from swapstone.core.model.observation import cgroup_file, process_file
 from swapstone.core.model.profile import Frame
 from swapstone.core.model.regular_file import text_of
-from swapstone.parts.explain.explanation.amounts import amount, duration, short_label, signed
+from swapstone.parts.explain.explanation.by_function import amount, duration, short_label, signed
 from swapstone.parts.explain.explanation.profile_formats import is_library
 from swapstone.parts.explain.explanation.time_split import WALL
 from swapstone.parts.explain.model.explanation import SURROUNDINGS, Count, Reference, RowMeasurements

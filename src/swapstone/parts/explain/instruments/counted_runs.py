@@ -22,23 +22,21 @@ from swapstone.core.targets.observed_target import MachineRun, ObservedTarget
 from swapstone.core.wire import AgentAnswer, TrialRequest, decode_workload_report
 from swapstone.core.wire.kept_answer import raw_output
 from swapstone.core.workloads import find_load
-from swapstone.parts.explain.instruments.code_names import (
+from swapstone.parts.explain.instruments.instruction_kinds import count_arm
+from swapstone.parts.explain.instruments.plugin_file import (
     COMMAND,
+    MOST_BYTES,
+    MOST_SYMBOL_BYTES,
+    Block,
+    CallPaths,
     CodeFile,
     DebugFiles,
     KernelSymbols,
+    call_profile,
     decode_kallsyms,
+    decode_paths,
     names_of,
     read_code,
-)
-from swapstone.parts.explain.instruments.code_names import MOST_BYTES as MOST_SYMBOL_BYTES
-from swapstone.parts.explain.instruments.instruction_kinds import count_arm
-from swapstone.parts.explain.instruments.plugin_file import (
-    MOST_BYTES,
-    Block,
-    CallPaths,
-    call_profile,
-    decode_paths,
     read_output,
 )
 from swapstone.parts.explain.model.explanation import (

@@ -24,8 +24,7 @@ from swapstone.core.factors.arm_code import (
     words_of,
 )
 from swapstone.core.factors.elf_file import symbols_of
-from swapstone.parts.explain.instruments.code_names import CodeFile
-from swapstone.parts.explain.instruments.plugin_file import Block
+from swapstone.parts.explain.instruments.plugin_file import Block, CodeFile
 from swapstone.parts.explain.instruments.symbol_tables import of_elf
 from swapstone.parts.explain.model.explanation import PROGRAM, ArmCounts
 

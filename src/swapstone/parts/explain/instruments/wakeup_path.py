@@ -27,7 +27,6 @@ from swapstone.core.model.profile import KERNEL, NAMELESS, Frame, Profile
 from swapstone.core.targets import MachineConfig
 from swapstone.core.targets.observed_target import ObservedTarget
 from swapstone.core.wire.cyclictest import decode_cyclictest
-from swapstone.parts.explain.instruments.code_names import KernelSymbols, read_code
 from swapstone.parts.explain.instruments.counted_runs import (
     KERNEL_START,
     CountContext,
@@ -36,10 +35,12 @@ from swapstone.parts.explain.instruments.counted_runs import (
 from swapstone.parts.explain.instruments.instruction_kinds import PROCESSORS, Kind, Processor, kinds_of
 from swapstone.parts.explain.instruments.plugin_file import (
     Block,
+    KernelSymbols,
     damaged,
     decode_blocks,
     decode_numbers,
     decode_table,
+    read_code,
     read_output,
     require_end,
 )

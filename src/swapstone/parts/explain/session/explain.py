@@ -57,7 +57,6 @@ from swapstone.parts.explain.instruments.acquisition import (
     require_host_record,
     run_instruments,
 )
-from swapstone.parts.explain.instruments.code_names import DebugFiles
 from swapstone.parts.explain.instruments.counted_runs import (
     NOT_FOLLOWED,
     CountContext,
@@ -66,6 +65,7 @@ from swapstone.parts.explain.instruments.counted_runs import (
     machine_target,
     notes_of,
 )
+from swapstone.parts.explain.instruments.plugin_file import DebugFiles
 from swapstone.parts.explain.instruments.remedies import remedies_for, try_remedies
 from swapstone.parts.explain.instruments.wakeup_path import WakeupTracer
 from swapstone.parts.explain.model.explanation import (
