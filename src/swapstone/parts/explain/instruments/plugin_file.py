@@ -107,9 +107,14 @@ def read_output(path: Path, most_bytes: int, decode: Callable[[bytes], Decoded])
     return decode(data)
 
 
-def damaged(what: str) -> UserError:
-    """Return the error for a damaged file; the text names what is wrong in it."""
-    return UserError(f"The output of the emulator's plugin is damaged: {what}.")
+def check(fits: bool, problem: str) -> None:
+    """Check a file of the plugin.
+
+    Raises:
+        UserError: it is damaged; the text is the problem.
+    """
+    if not fits:
+        raise UserError(f"The output of the emulator's plugin is damaged: {problem}.")
 
 
 def decode_numbers(
@@ -131,21 +136,16 @@ def decode_numbers(
     Raises:
         UserError: the file is damaged; the text names where.
     """
-    if len(data) > most_bytes:
-        raise damaged(f"it has more than {most_bytes >> 20} MiB")
-    if not data.startswith(header + b"\n"):
-        raise damaged(f"it starts with {data[:24]!r} and not with {header.decode()}")
+    check(len(data) <= most_bytes, f"it has more than {most_bytes >> 20} MiB")
+    check(data.startswith(header + b"\n"), f"it starts with {data[:24]!r} and not with {header.decode()}")
     at, values = len(header) + 1, dict[str, int]()
     for name in names:
         line = _LINE.match(data, at)
-        if line is None or line[1] != name.encode() or int(line[2]) >= 1 << bits:
-            raise damaged(f"at byte {at} it has {data[at : at + 24]!r} and not the number of {name}")
-        values[name] = int(line[2])
-        at = line.end()
-    if more and data[at : at + 1] != b"\n":
-        raise damaged(f"at byte {at} it has no empty line")
-    if values.get("open", 0) > 1:
-        raise damaged(f"open is {values['open']}, not 0 or 1")
+        values[name] = int(line[2]) if line is not None and line[1] == name.encode() else 1 << bits
+        check(values[name] < 1 << bits, f"at byte {at} it has {data[at : at + 24]!r} and not the number of {name}")
+        at = line.end() if line is not None else at
+    check(not more or data[at : at + 1] == b"\n", f"at byte {at} it has no empty line")
+    check(values.get("open", 0) <= 1, f"open is {values.get('open')}, not 0 or 1")
     return values, at + more
 
 
@@ -156,8 +156,7 @@ def decode_table(data: bytes, at: int, count: int, row: struct.Struct) -> tuple[
         UserError: the file ends before.
     """
     end = at + count * row.size
-    if end > len(data):
-        raise damaged(f"it ends before {count} entries of {row.size} bytes at byte {at}")
+    check(end <= len(data), f"it ends before {count} entries of {row.size} bytes at byte {at}")
     return tuple(row.iter_unpack(data[at:end])), end
 
 
@@ -170,16 +169,14 @@ def decode_blocks(data: bytes, at: int, count: int) -> tuple[tuple[Block, ...], 
     blocks = []
     for number in range(count):
         which = f"block {number} of {count}"
-        if at + _BLOCK.size > len(data):
-            raise damaged(f"it ends before {which}")
+        check(at + _BLOCK.size <= len(data), f"it ends before {which}")
         address, instructions, code_size = _BLOCK.unpack_from(data, at)
         code_at = at + _BLOCK.size + instructions
         end = code_at + code_size
-        if end > len(data):
-            raise damaged(f"it ends inside {which}")
+        check(end <= len(data), f"it ends inside {which}")
         sizes = data[at + _BLOCK.size : code_at]
-        if not instructions or sum(sizes) != code_size or 0 in sizes or address + code_size > 1 << 64:
-            raise damaged(f"{which} at byte {at} has {code_size} bytes of code for {instructions} instructions")
+        fits = instructions and sum(sizes) == code_size and 0 not in sizes and address + code_size <= 1 << 64
+        check(bool(fits), f"{which} at byte {at} has {code_size} bytes of code for {instructions} instructions")
         blocks.append(Block(address, data[code_at:end], sizes))
         at = end
     return tuple(blocks), at
@@ -191,8 +188,7 @@ def require_end(data: bytes, at: int, after: str) -> None:
     Raises:
         UserError: the text names the position, and `after` what is before it.
     """
-    if data[at:] != _END:
-        raise damaged(f"at byte {at} it does not end after {after}")
+    check(data[at:] == _END, f"at byte {at} it does not end after {after}")
 
 
 HEADER = b"swapstone-paths 2"
@@ -263,10 +259,9 @@ def decode_paths(data: bytes) -> CallPaths:
     leaves = tuple((path - 1, block - 1, began, times) for path, block, began, _, times in rows)
     ended = [[0] * (len(block.sizes) + 1) for block in blocks]  # how often after so many instructions
     for path, number, began, times in leaves:
-        if path >= len(paths) or not 0 <= number < len(blocks) or times >= 1 << 63:
-            raise damaged(f"a leaf is of path {path + 1} of {len(paths)} and of block {number + 1} of {len(blocks)}")
-        if not 0 < began <= len(blocks[number].sizes):
-            raise damaged(f"a leaf has {began} instructions of block {number + 1}")
+        known = path < len(paths) and 0 <= number < len(blocks) and times < 1 << 63
+        check(known, f"a leaf is of path {path + 1} of {len(paths)} and of block {number + 1} of {len(blocks)}")
+        check(0 < began <= len(blocks[number].sizes), f"a leaf has {began} instructions of block {number + 1}")
         ended[number][completed(began, blocks[number])] += times
     require_end(data, at, f"{len(leaves)} leaves")
     counts = (tuple(itertools.accumulate(each[:0:-1]))[::-1] for each in ended)
@@ -279,12 +274,11 @@ def _paths(rows: Sequence[tuple[int, ...]], blocks: int) -> tuple[tuple[int, int
     """Check the paths, and return them."""
     depths, found = [0], []
     for number, (above, block) in enumerate(rows, 1):
-        if above >= number or block > blocks:
-            raise damaged(f"path {number} is below path {above}, and calls from block {block} of {blocks}")
+        fits = above < number and block <= blocks
+        check(fits, f"path {number} is below path {above}, and calls from block {block} of {blocks}")
         depths.append(depths[above] + 1)
         found.append((above - 1, block - 1))
-    if max(depths) > _MOST_DEPTH:
-        raise damaged(f"a path has {max(depths)} calls")
+    check(max(depths) <= _MOST_DEPTH, f"a path has {max(depths)} calls")
     return tuple(found)
 
 

@@ -36,7 +36,7 @@ from swapstone.parts.explain.instruments.instruction_kinds import PROCESSORS, Ki
 from swapstone.parts.explain.instruments.plugin_file import (
     Block,
     KernelSymbols,
-    damaged,
+    check,
     decode_blocks,
     decode_numbers,
     decode_table,
@@ -109,9 +109,9 @@ def decode_wakeups(data: bytes) -> WakeupTrace:
     blocks, at = decode_blocks(data, at, values["blocks"])
     steps, at = decode_table(data, at, values["steps"], _STEP)
     require_end(data, at, f"{len(steps)} steps")
-    for number, executed in steps:
-        if number > len(blocks) or (number and executed > len(blocks[number - 1].sizes)):
-            raise damaged(f"a step has {executed} instructions of block {number} of {len(blocks)}")
+    sizes = [1 << 32, *(len(block.sizes) for block in blocks)]  # a block that found no room may have any number
+    for number, executed in (each for each in steps if each[0] >= len(sizes) or each[1] > sizes[each[0]]):
+        check(False, f"a step has {executed} instructions of block {number} of {len(blocks)}")
     return WakeupTrace(
         marks=values["marks"],
         cycle=values["cycle"],

@@ -83,6 +83,7 @@ from swapstone.parts.explain.report.explanation_document import Evidence, docume
 from swapstone.parts.explain.session import explanation_files
 from swapstone.parts.explain.session.explain_kind import has_wakeups, measures_wakeups
 from swapstone.parts.explain.session.explanation_files import (
+    KINDS_OF_EVIDENCE,
     compare,
     evidence_files,
     evidence_pages,
@@ -289,23 +290,6 @@ def _distance(row: Comparison) -> float:
 Observed = TypeVar("Observed")
 
 
-@dataclasses.dataclass(frozen=True)
-class Source:
-    """The instruments that a place offers.
-
-    Attributes:
-        kind: type of what they observe.
-        needs: what runs again, as `swapstone.core.session.trust.UntrustedRecordError` lists it.
-        observe: runs both variants of a row again. Its errors are those of `explain_record`.
-        no_profile: why a kind of profile is missing of which they never have one, and what to do.
-    """
-
-    kind: type[Evidence]
-    needs: str
-    observe: Callable[[ExplainedRow], Evidence]
-    no_profile: tuple[str, str]
-
-
 def explain_record(
     view: RecordView,
     analysis: Analysis,
@@ -323,11 +307,12 @@ def explain_record(
     row = ExplainedRow(
         view, choose_row(analysis, options, undecided=measures_wakeups(view.experiment)), options, progress
     )
-    source = _HOST if not machine else _WAKEUPS if has_wakeups(row.workload) else _COUNTS
-    evidence = None if options.again else _stored(row, source)
+    kind: type[Evidence] = RowMeasurements if not machine else TracedRow if has_wakeups(row.workload) else CountedRow
+    evidence = None if options.again else _stored(row, kind)
     if evidence is None:
-        row.require_runnable(source.needs)
-        evidence = source.observe(row)
+        needs, observe = _OBSERVE[kind]
+        row.require_runnable(needs)
+        evidence = observe(row)
         store(row.folder, evidence_files(view, evidence))
     with named_record(view.path):  # stored evidence is untrusted
         explanation = explain(evidence)
@@ -338,7 +323,7 @@ def explain_record(
     with named_record(view.path):
         files = tuple(write(row.folder, evidence_pages(evidence, explanation)))
     printed = document_of(explanation, record=shlex.quote(str(view.path)))
-    no_profile = functools.partial(_no_profile, source, evidence)
+    no_profile = functools.partial(_no_profile, evidence)
     return RowExplanation(
         row.folder,
         explanation,
@@ -351,11 +336,9 @@ def explain_record(
     )
 
 
-def _stored(row: ExplainedRow, source: Source) -> Evidence | None:
+def _stored(row: ExplainedRow, kind: type[Evidence]) -> Evidence | None:
     """Return the stored evidence, if nothing was left out of it that is needed, and no instrument is left out now."""
-    found = read(
-        row.folder, row.view, source.kind, lambda reason: row.progress.note(safe(f"{reason}: it is measured again"))
-    )
+    found = read(row.folder, row.view, kind, lambda reason: row.progress.note(safe(f"{reason}: it is measured again")))
     if isinstance(found, RowMeasurements) and (
         row.options.without or any(each.reason == EXCLUDED for each in found.missing)
     ):
@@ -365,7 +348,7 @@ def _stored(row: ExplainedRow, source: Source) -> Evidence | None:
     return found
 
 
-def _no_profile(source: Source, evidence: Evidence, kind: str) -> UserError:
+def _no_profile(evidence: Evidence, kind: str) -> UserError:
     """Return the error that there is no profile of a kind."""
     if isinstance(evidence, CountedRow) and kind == "instructions":
         return UnavailableError(
@@ -377,7 +360,7 @@ def _no_profile(source: Source, evidence: Evidence, kind: str) -> UserError:
         missing = next((each for each in evidence.missing if each.instrument == kind), None)
         if missing is None:
             return UserError(f"There is no profile {kind}: neither side has any stack.")
-    reason, hint = source.no_profile if missing is None else (missing.reason, missing.remedy)
+    reason, hint = KINDS_OF_EVIDENCE[type(evidence)].no_profile if missing is None else (missing.reason, missing.remedy)
     return UnavailableError(f"There is no profile {kind}: {reason}.", hint)
 
 
@@ -469,7 +452,7 @@ def _tried(row: ExplainedRow, explanation: Explanation) -> tuple[RemedyRuns, ...
     """Try the remedies that belong to what is named."""
     if not (remedies := remedies_for(named(explanation))):
         return ()
-    row.require_runnable(_HOST.needs)
+    row.require_runnable(_OBSERVE[RowMeasurements][0])
     slow = int(explanation.time is None or explanation.time.measured[1] >= explanation.time.measured[0])
     with _prepared_pair(row) as (pair, scratch):
         metric = ledger_metric(row.comparison)
@@ -604,27 +587,9 @@ def _worst(row: ExplainedRow, variant: str) -> Run:
     return max(zip(runs, latencies, strict=True), key=lambda pair: max(pair[1], default=0.0))[0]
 
 
-_HOST = Source(
-    RowMeasurements,
-    f"run all of it under: {', '.join(INSTRUMENTS)}",
-    _measure,
-    ("callgrind counts them without their callers", ""),
-)
-_COUNTS = Source(
-    CountedRow,
-    "run both variants again under the emulator's plugin",
-    _count,
-    (
-        "records on the exact clock have instructions by call path",
-        "Write those: swapstone profile RECORD --instructions",
-    ),
-)
-_WAKEUPS = Source(
-    TracedRow,
-    "run a replicate of both variants again under the emulator's plugin",
-    _trace,
-    (
-        "a row of latencies is explained by the path of its worst wake-up",
-        "Write its instructions: swapstone profile RECORD --instructions",
-    ),
-)
+_OBSERVE: Mapping[type[Evidence], tuple[str, Callable[[ExplainedRow], Evidence]]] = {
+    RowMeasurements: (f"run all of it under: {', '.join(INSTRUMENTS)}", _measure),
+    CountedRow: ("run both variants again under the emulator's plugin", _count),
+    TracedRow: ("run a replicate of both variants again under the emulator's plugin", _trace),
+}
+"""What runs both variants of a row again, after its name in an `UntrustedRecordError`. Its errors are those of `explain_record`."""

@@ -112,19 +112,43 @@ class EvidenceKind(NamedTuple):
         file: in which it is stored.
         explain: explains a row by it.
         compare: returns the whole difference of both variants by function; None without profiles of both.
+        no_profile: why a kind of profile is missing of which it never has one, and what to do.
         sides: its fields with a variant's label in each.
     """
 
     file: str
     explain: Callable[[Any], Explanation]
     compare: Callable[[Any], ProfileDifference | None]
+    no_profile: tuple[str, str]
     sides: tuple[str, ...] = ("sides",)
 
 
-KINDS_OF_EVIDENCE: Mapping[type[Evidence], EvidenceKind] = {
-    CountedRow: EvidenceKind("instructions.json", explain_counts, counted_difference),
-    TracedRow: EvidenceKind("wakeups.json", explain_wakeups, traced_difference),
-    RowMeasurements: EvidenceKind(SEEN, explain_measurements, measured_difference, ("references", "runs")),
+KINDS_OF_EVIDENCE: Mapping[type[Any], EvidenceKind] = {
+    CountedRow: EvidenceKind(
+        "instructions.json",
+        explain_counts,
+        counted_difference,
+        (
+            "records on the exact clock have instructions by call path",
+            "Write those: swapstone profile RECORD --instructions",
+        ),
+    ),
+    TracedRow: EvidenceKind(
+        "wakeups.json",
+        explain_wakeups,
+        traced_difference,
+        (
+            "a row of latencies is explained by the path of its worst wake-up",
+            "Write its instructions: swapstone profile RECORD --instructions",
+        ),
+    ),
+    RowMeasurements: EvidenceKind(
+        SEEN,
+        explain_measurements,
+        measured_difference,
+        ("callgrind counts them without their callers", ""),
+        ("references", "runs"),
+    ),
 }
 
 
