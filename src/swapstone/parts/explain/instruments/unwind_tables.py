@@ -22,7 +22,6 @@ from pathlib import Path
 
 from elftools.dwarf.callframe import FDE
 from elftools.elf.elffile import ELFFile
-from elftools.elf.relocation import RelocationSection
 
 from swapstone.core.factors.elf_file import DamagedElfError, open_elf
 from swapstone.core.model.directories import cache_dir
@@ -190,7 +189,7 @@ def _lowered(name: str, operands: str) -> int | None:
     return -int(hit[1], 16) if hit else None
 
 
-_VERSION = "3"
+_VERSION = "4"
 """Changes with the tables that are derived from the same file."""
 
 MOST_TABLES = 0.02
@@ -204,7 +203,6 @@ _HEADER, _ENCODINGS = "<BBBBiI", (0x1B, 0x03, 0x3B)  # DW_EH_PE_pcrel | sdata4; 
 _CODE, _INDEX = "swapstone_code", ".eh_frame_hdr"
 _PAGE = 4096
 _READABLE = 4  # PF_R alone
-_RELATIVE = 8  # R_X86_64_RELATIVE
 
 
 def root_with_tables(
@@ -280,9 +278,9 @@ def _make(path: Path, copy: Path) -> None:
         OSError, subprocess.SubprocessError: a program of binutils fails, or the tables are too large; DamagedElfError: the file is damaged.
     """
     code = disassembled(path)
-    pointers, kept, rooms = layout_of(path)
+    kept, rooms = layout_of(path)
     named = {one.address for one in table_of(path) or () if ".cold" not in one.name}
-    entries = pointers | named | entries_in(code)
+    entries = named | entries_in(code)
     known = states(code, entries)
     starts = [one.start for one in kept]
     for one in code:
@@ -333,29 +331,14 @@ class Room:
     size: int
 
 
-def layout_of(path: Path) -> tuple[set[int], list[Kept], list[Room]]:
-    """Read what the tables of a file need of it.
-
-    Returns:
-        Addresses of functions, by relocations; the file's own entries, in order of functions; where tables may be, the smallest first.
+def layout_of(path: Path) -> tuple[list[Kept], list[Room]]:
+    """Return a file's own entries, in order of functions, and where tables may be, the smallest first.
 
     Raises:
         OSError: it can't be read; DamagedElfError: it is damaged.
     """
     with open_elf(path) as elf:
-        text = elf.get_section_by_name(".text")
-        if text is None:
-            raise DamagedElfError("it has no code")
-        start, end = int(text["sh_addr"]), int(text["sh_addr"] + text["sh_size"])
-        # Relocations relative to the load address contain addresses: of functions in tables among them.
-        pointers = {
-            int(entry["r_addend"])
-            for section in elf.iter_sections()
-            if isinstance(section, RelocationSection) and section.is_RELA()
-            for entry in section.iter_relocations()
-            if entry["r_info_type"] == _RELATIVE and start <= entry["r_addend"] < end
-        }
-        return pointers, _kept(elf), _rooms(elf)
+        return _kept(elf), _rooms(elf)
 
 
 def _kept(elf: ELFFile) -> list[Kept]:
