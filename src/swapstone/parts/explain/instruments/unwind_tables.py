@@ -41,8 +41,6 @@ _LINE = re.compile(r"\s{0,16}([0-9a-f]{1,16}):\t(\S{1,40})(?:[ \t]{1,40}(.{0,200
 _TARGET = re.compile(r"(?:bnd )?([0-9a-f]{1,16})(?: |$)")
 _NUMBER = re.compile(r"\$(-?0x[0-9a-f]{1,16}|-?(?:0|[1-9][0-9]{0,15})),%rsp$")
 _FROM_RSP = re.compile(r"(-?0x[0-9a-f]{1,16})\(%rsp\),%rsp$")
-_FROM_RBP = re.compile(r"(-?0x[0-9a-f]{1,16})?\(%rbp\),%rsp$")
-_STORED = re.compile(r"%(rbx|rbp|r1[2-5]),(-?0x[0-9a-f]{1,16})?\(%rsp\)$")
 _POINTER = re.compile(r"#\s{1,4}([0-9a-f]{1,16})(?: |$)")
 
 
@@ -152,18 +150,10 @@ def _after(one: Instruction, state: FrameState) -> FrameState | None:
     """Return the state after an instruction; None if it can't be derived."""
     name, operands = one.name, one.operands
     register = REGISTERS.get(operands.removeprefix("%"))
-    if state.register == RBP:  # the CFA doesn't depend on the stack pointer
-        if name == "leave" or (name == "mov" and operands == "%rbp,%rsp"):
-            return FrameState(RSP, state.offset - (8 if name == "leave" else 0), state.saved)
-        if name == "lea" and (hit := _FROM_RBP.fullmatch(operands)):
-            return FrameState(RSP, state.offset - int(hit[1] or "0", 16), state.saved)
-        return None if name.startswith("pop") and register == RBP else state
+    if state.register == RBP:  # until the end of the function the CFA does not depend on the stack pointer
+        return None if name == "leave" or (name.startswith("pop") and register == RBP) else state
     if name == "mov" and operands == "%rsp,%rbp" and state.saved == _AFTER_PUSH_RBP:
         return FrameState(RBP, state.offset, state.saved) if state.offset == _FRAME_POINTER else state
-    if name.startswith("mov") and (hit := _STORED.fullmatch(operands)):
-        stored = REGISTERS[hit[1]], int(hit[2] or "0", 16) - state.offset
-        known = stored[0] in dict(state.saved)
-        return state if known else FrameState(RSP, state.offset, (*state.saved, stored))
     by = _lowered(name, operands)
     if by is None or not 0 < (offset := state.offset + by) <= MOST_HEIGHT:
         return None
