@@ -576,37 +576,37 @@ class DebugFiles:
     """
 
     def __init__(self, find: FindDebugFile, folder: Path, notify: Callable[[str], None]) -> None:
-        self._find, self._folder, self._notify = find, folder, notify
+        self._find = functools.cache(lambda name: find(name, folder, notify))
         self._table = functools.cache(self._read)
-        self._files: dict[str, bytes | None] = {}
-        self._source = ""
-        self._unnamed: dict[str, None] = {}
+        self._notes: dict[str, None] = {}
         self._failure = ""
 
     def table(self, file: CodeFile) -> Table | None:
         """Return the functions of a file; None if it can't be read."""
         return self._table(file.symbols, file.name)
 
-    def _read(self, path: Path, name: str) -> Table | None:
-        build = missing_symbols(path) if name.startswith(_GLIBC) else ""
-        if build and (content := self._content(name, build)) is not None:
-            companion_of(path).write_bytes(content)
-        return table_of(path)
-
     def notes(self) -> tuple[str, ...]:
         """Return where the names of glibc's functions come from, and why functions have none, as sentences."""
-        named = f"Names of glibc's internal functions are from {self._source}." if any(self._files.values()) else ""
-        return tuple(filter(None, (named, *self._unnamed)))
+        return tuple(self._notes)
 
-    def _content(self, name: str, build: str) -> bytes | None:
-        """Return the debug file of a build ID; None if the package does not have it, or if it can't be fetched."""
-        if build not in self._files and not self._failure:  # a download that failed is not repeated for each file
+    def _read(self, path: Path, name: str) -> Table | None:
+        if name.startswith(_GLIBC) and (build := missing_symbols(path)):
+            self._fetch(path, name, build)
+        return table_of(path)
+
+    def _fetch(self, path: Path, name: str, build: str) -> None:
+        """Write the debug file of a build ID beside a file, if the package has it and can be fetched."""
+        content, source, why = None, "", self._failure
+        if not why:  # a download that failed is not repeated for each file
             try:
-                self._source, self._files[build] = self._find(debug_name(build), self._folder, self._notify)
+                source, content = self._find(debug_name(build))
             except UserError as error:
-                self._failure = error.message.removesuffix(".")
-        content = self._files.get(build)
-        if content is None:
-            why = self._failure or f"{self._source} has no symbols of build ID {build}"
-            self._unnamed[f"Internal functions of {name} have no names: {why}."] = None
-        return content
+                why = self._failure = error.message.removesuffix(".")
+        if content is not None:
+            companion_of(path).write_bytes(content)
+        why = why or f"{source} has no symbols of build ID {build}"
+        named, unnamed = (
+            f"Names of glibc's internal functions are from {source}.",
+            f"Internal functions of {name} have no names: {why}.",
+        )
+        self._notes[unnamed if content is None else named] = None

@@ -538,52 +538,46 @@ def tracing(mark: int, latency_us: int, ns_per_instruction: int) -> tuple[str, s
     return f"mark={mark:#x}", f"keep={keep}"
 
 
-class WakeupTracer:
-    """Traces the worst wake-ups of runs of one record.
+def trace_wakeup(context: CountContext, marks: dict[bytes, int], ns_per_instruction: int, run: Run) -> WakeupPath:
+    """Return the path of the worst wake-up of a run.
 
     Args:
-        context: what all runs share.
+        context: what all runs of the record share.
+        marks: the instruction that counts latencies, by the content of the program's file; those that are found are added.
         ns_per_instruction: of the machines' clock.
+        run: of the record.
+
+    Raises:
+        UnavailableError: its program is missing, or the instructions do not fit to what the program reported.
+        UserError: under the plugin it is another run than in the record; the text names the first difference.
     """
-
-    def __init__(self, context: CountContext, ns_per_instruction: int) -> None:
-        self._context, self._scale = context, ns_per_instruction
-        self._marks: dict[bytes, int] = {}
-
-    def trace(self, run: Run) -> WakeupPath:
-        """Return the path of the worst wake-up of a run.
-
-        Raises:
-            UnavailableError: its program is missing, or the instructions do not fit to what the program reported.
-            UserError: under the plugin it is another run than in the record; the text names the first difference.
-        """
-        target, trial = self._context.target, ObservedTrial(self._context, run)
-        histogram = decode_cyclictest(trial.answer.stdout).histogram
-        latency_us, equal = histogram[-1]
-        content, words = watched_program(target, trial.config, trial.folder)
-        if content not in self._marks:
-            written = read_output(trial.observe("writes", *words), MOST_BYTES, decode_wakeups)
-            found = find_mark(written.writes, histogram)
-            if found is None:
-                raise UnavailableError(
-                    f"No instruction of {_PROGRAM} wrote to memory as the program's histogram requires: the wake-up with the maximum "
-                    "can't be found."
-                )
-            self._marks[content] = found
-        keep = tracing(self._marks[content], latency_us, self._scale)
-        trace = read_output(trial.observe("trace", *words, *keep), MOST_BYTES, decode_wakeups)
-        if trace.marks != sum(count for _, count in histogram) or not trace.steps:
+    target, trial = context.target, ObservedTrial(context, run)
+    histogram = decode_cyclictest(trial.answer.stdout).histogram
+    latency_us, equal = histogram[-1]
+    content, words = watched_program(target, trial.config, trial.folder)
+    if content not in marks:
+        written = read_output(trial.observe("writes", *words), MOST_BYTES, decode_wakeups)
+        found = find_mark(written.writes, histogram)
+        if found is None:
             raise UnavailableError(
-                f"The latencies that {_PROGRAM} counted under the plugin are not those that it printed: the wake-up with the maximum "
+                f"No instruction of {_PROGRAM} wrote to memory as the program's histogram requires: the wake-up with the maximum "
                 "can't be found."
             )
-        side = {"variant": run.trial.variant, "trial": run.trial.key, "run": run.name, "output": run.output}
-        return find_path(
-            trace,
-            trial.kernel,
-            PROCESSORS[target.architecture],
-            {**side, "equal": equal},
-            kernel_start=KERNEL_START[target.architecture],
-            latency_us=latency_us,
-            ns_per_instruction=self._scale,
+        marks[content] = found
+    keep = tracing(marks[content], latency_us, ns_per_instruction)
+    trace = read_output(trial.observe("trace", *words, *keep), MOST_BYTES, decode_wakeups)
+    if trace.marks != sum(count for _, count in histogram) or not trace.steps:
+        raise UnavailableError(
+            f"The latencies that {_PROGRAM} counted under the plugin are not those that it printed: the wake-up with the maximum "
+            "can't be found."
         )
+    side = {"variant": run.trial.variant, "trial": run.trial.key, "run": run.name, "output": run.output}
+    return find_path(
+        trace,
+        trial.kernel,
+        PROCESSORS[target.architecture],
+        {**side, "equal": equal},
+        kernel_start=KERNEL_START[target.architecture],
+        latency_us=latency_us,
+        ns_per_instruction=ns_per_instruction,
+    )

@@ -67,7 +67,7 @@ from swapstone.parts.explain.instruments.counted_runs import (
 )
 from swapstone.parts.explain.instruments.plugin_file import DebugFiles
 from swapstone.parts.explain.instruments.remedies import remedies_for, try_remedies
-from swapstone.parts.explain.instruments.wakeup_path import WakeupTracer
+from swapstone.parts.explain.instruments.wakeup_path import trace_wakeup
 from swapstone.parts.explain.model.explanation import (
     EXCLUDED,
     EXPLAINED_LATENCY,
@@ -554,8 +554,8 @@ def _trace(row: ExplainedRow) -> TracedRow:
         )
     runs = _worst(row, row.place.baseline), _worst(row, row.place.candidate)
     with _machines(row) as (context, facts):
-        tracer = WakeupTracer(context, row.view.experiment.ns_per_instruction)
-        return TracedRow(**facts, sides=_both(row, runs, tracer.trace))
+        trace = functools.partial(trace_wakeup, context, {}, row.view.experiment.ns_per_instruction)
+        return TracedRow(**facts, sides=_both(row, runs, trace))
 
 
 def _pair(row: ExplainedRow) -> tuple[Run, Run]:
