@@ -149,9 +149,9 @@ def time_split(seen: RowMeasurements) -> TimeSplit | None:
     sides = [dataclasses.replace(side, running=running) for side, running in ((before, first), (after, second))]
     metric = seen.ledger_metric
     pairs = [_parts(side, metric) for side in sides]
-    functions = difference(*(_joined(parts, notes) for parts in pairs))
-    waits = difference(*(_joined(parts[1:], ()) for parts in pairs))
-    ready = Weights(*(_ready(parts) for parts in pairs))
+    (first, first_ready), (second, second_ready) = (_joined(parts, notes) for parts in pairs)
+    functions, ready = difference(first, second), Weights(first_ready, second_ready)
+    waits = difference(*(_joined(parts[1:], ())[0] for parts in pairs))
     now = (functions.total.baseline + ready.baseline, functions.total.candidate + ready.candidate)
     recorded = [each if side.time_ns is None else side.time_ns for side, each in zip(seen.references, now, strict=True)]
     intervals, whole, share_interval = _intervals(sides, functions, metric)
@@ -229,24 +229,14 @@ def _parts(side: _Side, metric: str) -> list[tuple[Profile, float]]:
     return [(side.running, running * total), (side.waiting, (1 - running) * total)]
 
 
-def _ready(parts: Sequence[tuple[Profile, float]]) -> float:
-    """Return the time in which threads were ready and had no processor."""
-    return sum(
-        weight * time_ns / (profile.total or 1.0)
-        for profile, time_ns in parts
-        for frames, weight in profile.weighted()
-        if frames == READY
-    )
-
-
-def _joined(parts: Sequence[tuple[Profile, float]], notes: Sequence[str]) -> Profile:
-    """Return one profile of an operation's time on a processor and waiting."""
+def _joined(parts: Sequence[tuple[Profile, float]], notes: Sequence[str]) -> tuple[Profile, float]:
+    """Return one profile of an operation's time on a processor and waiting, and the time in which threads were ready without one."""
     found: dict[tuple[Frame, ...], float] = {}
     for profile, time_ns in parts:
         for frames, weight in profile.weighted():
-            if frames != READY:
-                found[frames] = found.get(frames, 0.0) + weight * time_ns / (profile.total or 1.0)
-    return Profile.of(found, kind="time", unit="ns", operations=1.0, notes=tuple(notes))
+            found[frames] = found.get(frames, 0.0) + weight * time_ns / (profile.total or 1.0)
+    ready = found.pop(READY, 0)
+    return Profile.of(found, kind="time", unit="ns", operations=1.0, notes=tuple(notes)), ready
 
 
 def _intervals(
