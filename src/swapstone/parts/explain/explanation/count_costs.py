@@ -5,26 +5,35 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from swapstone.core.comparison.profile_difference import LEAST_SHARE, FrameDifference
 from swapstone.core.comparison.rows import AGAINST_BASELINE, MEDIANS_ALPHA
+from swapstone.core.model import FrozenStruct, grouped
 from swapstone.core.model.memory_phases import HUGE, MEMORY, RESIDENT
 from swapstone.core.model.number_text import quantity, ratio
-from swapstone.core.model.profile import KERNEL
+from swapstone.core.model.profile import KERNEL, OWN_OBJECT, Frame
 from swapstone.core.stats import median, median_contrast
 from swapstone.parts.explain.explanation.by_function import amount, duration, short_label
-from swapstone.parts.explain.explanation.call_names import by_name, common_call, common_counts, plain_name
-from swapstone.parts.explain.explanation.profile_formats import FAULTING, SYSTEM_CALL, is_library
+from swapstone.parts.explain.explanation.profile_formats import (
+    FAULTING,
+    OR,
+    SYSTEM_CALL,
+    common_call,
+    is_library,
+    plain_name,
+)
 from swapstone.parts.explain.explanation.surroundings import slower_first
 from swapstone.parts.explain.explanation.time_split import TimeSplit, run_of
 from swapstone.parts.explain.model.explanation import (
     COUNTERS,
     HARDWARE,
     INSTRUCTIONS,
+    LISTED_FUNCTIONS,
     Count,
     EvidenceTable,
     RowMeasurements,
@@ -290,6 +299,88 @@ def processor_taken(seen: RowMeasurements) -> str:
     run = run_of(seen, "waits", slower_first(seen)[0].variant)
     taken = sorted(run.taken if run else (), key=lambda each: -each.total_ns)[:3]
     return ", ".join(f"{each.whose} for {duration(each.total_ns)}" for each in taken)
+
+
+def common_counts(counts: Iterable[Count]) -> tuple[Count, ...]:
+    """Add up the counts of system calls that do the same work, where the variants have different ones.
+
+    The sum has all names, as ``open or openat``. It takes the place of the first count. Others do not change.
+    """
+    found = grouped(
+        counts, lambda count: (count.group, common_call(count.name) if count.group == "system calls" else count.name)
+    )
+    return tuple(_sum(each) for each in found.values())
+
+
+def _sum(counts: list[Count]) -> Count:
+    if len(counts) == 1:
+        return counts[0]
+    return msgspec.structs.replace(
+        counts[0],
+        name=OR.join(sorted(count.name for count in counts)),
+        baseline=_added(count.baseline for count in counts),
+        candidate=_added(count.candidate for count in counts),
+    )
+
+
+def _added(values: Iterable[float | None]) -> float | None:
+    """Return the sum of values; None if one is unknown."""
+    every = list(values)
+    known = [value for value in every if value is not None]
+    return sum(known, 0.0) if len(known) == len(every) else None
+
+
+class NamedCounts(FrozenStruct, frozen=True, kw_only=True):
+    """Counts of a function per operation.
+
+    Attributes:
+        name: of the function, without what distinguishes its variants in a library.
+        frame: one of its names, with the object.
+        baseline, candidate: how many; an upper bound for a variant whose list is cut off before it.
+        bounded: whether one of them is a bound.
+    """
+
+    name: str
+    frame: Frame
+    baseline: float
+    candidate: float
+    bounded: bool
+
+
+def by_name(counts: Sequence[Count], group: str) -> tuple[NamedCounts, ...]:
+    """Return the counts of each function in a group, ``calls`` or ``instructions``.
+
+    Of several names of a function in one variant the largest count is taken: they may call each other.
+    """
+    frames: dict[str, Frame] = {}
+    sides: tuple[dict[str, float], dict[str, float]] = ({}, {})
+    listed = [0, 0]
+    for count in counts:
+        symbol, _, where = count.name.partition(" (")
+        if (
+            count.group != group or count.name == "all" or symbol.startswith(("0x", "?"))
+        ):  # an address is no name that two variants could share
+            continue
+        name = plain_name(symbol)
+        frames.setdefault(name, Frame(symbol=symbol, object=where.removesuffix(")") or OWN_OBJECT))
+        for number, value in enumerate((count.baseline, count.candidate)):
+            if value:
+                listed[number] += 1
+                sides[number][name] = max(value, sides[number].get(name, 0.0))
+    # A function that is not in the list of a variant was called at most as often as the last of a full list.
+    rest = [
+        min(side.values()) if length >= LISTED_FUNCTIONS else 0.0 for side, length in zip(sides, listed, strict=True)
+    ]
+    return tuple(
+        NamedCounts(
+            name=name,
+            frame=frame,
+            baseline=sides[0].get(name, rest[0]),
+            candidate=sides[1].get(name, rest[1]),
+            bounded=any(name not in side and bound > 0 for side, bound in zip(sides, rest, strict=True)),
+        )
+        for name, frame in frames.items()
+    )
 
 
 MOST_COUNTS = 24

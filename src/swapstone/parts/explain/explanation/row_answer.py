@@ -23,10 +23,10 @@ from swapstone.parts.explain.explanation.by_function import (
     short_label,
     signed,
 )
-from swapstone.parts.explain.explanation.call_names import common_counts
 from swapstone.parts.explain.explanation.count_costs import (
     LARGEST_RATIO,
     Sides,
+    common_counts,
     counts_of,
     distance,
     evidence,
