@@ -11,13 +11,12 @@ import dataclasses
 import functools
 import itertools
 import re
-import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from swapstone.core.model import UnavailableError, UserError
+from swapstone.core.model import UnavailableError
 from swapstone.core.model.profile import KERNEL, Frame
 from swapstone.core.model.regular_file import text_of
 from swapstone.parts.explain.instruments import requirements, syscalls
@@ -36,13 +35,10 @@ from swapstone.parts.explain.instruments.perf import (
     result,
 )
 from swapstone.parts.explain.instruments.traced_run import (
-    PID_FILE,
-    QUIET_S,
     ReferenceRuns,
     Region,
-    TracedRun,
     Tracee,
-    run,
+    run_with_reader,
     tasks_of,
     with_children,
 )
@@ -291,41 +287,6 @@ _PROC = Path("/proc")
 _KERNEL = "[kernel.kallsyms]"
 _STATE = re.compile(r"\A(?s:.*)\) (\S)")  # a process may have any name
 _FAULT = "asm_exc_page_fault"
-
-
-def run_with_reader(
-    tracee: Tracee, reference: ReferenceRuns, interval_s: Callable[[float], float], read: Callable[[int], None]
-) -> TracedRun:
-    """Run a program to its end, and read it meanwhile.
-
-    Args:
-        tracee: the program.
-        reference: its runs without an instrument.
-        interval_s: returns the time until the next reading in seconds; given is that since the first.
-        read: called with the number of its first process, as soon as that is known.
-
-    Raises:
-        UserError: the run failed.
-    """
-    pid_file = reference.folder / PID_FILE
-    pid_file.unlink(missing_ok=True)  # of an earlier run
-    start, over = time.monotonic(), threading.Event()
-
-    def follow() -> None:
-        while not over.wait(interval_s(time.monotonic() - start)):
-            if (pid := text_of(pid_file)).isdecimal():
-                read(int(pid))
-
-    reader = threading.Thread(target=follow, daemon=True)
-    reader.start()
-    try:
-        ended = run(("env",), tracee, reference, note_pid=True)
-    finally:
-        over.set()
-        reader.join(QUIET_S)  # the kernel may delay the last reading
-    if ended.status != 0 and ended.driven is None:
-        raise UserError(f"The run ended with status {ended.status}.")
-    return ended
 
 
 class ThreadSample(NamedTuple):

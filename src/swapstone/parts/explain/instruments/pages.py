@@ -12,12 +12,12 @@ from swapstone.core.model import UnavailableError
 from swapstone.core.model.memory_phases import HUGE, MEMORY, RESIDENT
 from swapstone.core.model.regular_file import text_of
 from swapstone.parts.explain.explanation.surroundings import read_limits
-from swapstone.parts.explain.instruments.offcpu import run_with_reader
 from swapstone.parts.explain.instruments.perf import result
 from swapstone.parts.explain.instruments.traced_run import (
     ReferenceRuns,
     Region,
     Tracee,
+    run_with_reader,
     session_members,
 )
 from swapstone.parts.explain.model.explanation import Amount, InstrumentResult

@@ -602,6 +602,41 @@ def run(
         )
 
 
+def run_with_reader(
+    tracee: Tracee, reference: ReferenceRuns, interval_s: Callable[[float], float], read: Callable[[int], None]
+) -> TracedRun:
+    """Run a program to its end, and read it meanwhile.
+
+    Args:
+        tracee: the program.
+        reference: its runs without an instrument.
+        interval_s: returns the time until the next reading in seconds; given is that since the first.
+        read: called with the number of its first process, as soon as that is known.
+
+    Raises:
+        UserError: the run failed.
+    """
+    pid_file = reference.folder / PID_FILE
+    pid_file.unlink(missing_ok=True)  # of an earlier run
+    start, over = time.monotonic(), threading.Event()
+
+    def follow() -> None:
+        while not over.wait(interval_s(time.monotonic() - start)):
+            if (pid := text_of(pid_file)).isdecimal():
+                read(int(pid))
+
+    reader = threading.Thread(target=follow, daemon=True)
+    reader.start()
+    try:
+        ended = run(("env",), tracee, reference, note_pid=True)
+    finally:
+        over.set()
+        reader.join(QUIET_S)  # the kernel may delay the last reading
+    if ended.status != 0 and ended.driven is None:
+        raise UserError(f"The run ended with status {ended.status}.")
+    return ended
+
+
 def _noted(pid_file: Path | None) -> int:
     """Return the number of a process in a file; 0 for none."""
     number = text_of(pid_file) if pid_file is not None else ""
