@@ -190,7 +190,8 @@ _ENTRY = re.compile(
 _START = re.compile(
     r"_start|_start_c|__libc_start_main(?:_impl)?|__libc_start_call_main|libc_start_main_stage2|start_thread|start|clone3?|__clone3?|"
     r"_dl_start(?:_user)?|_dlstart(?:_c)?|__dls\w+|"  # the loader's, before the program's
-    r"runtime\.(?:rt0_go|main|mstart\d?|goexit)(?:\.abi0)?"  # Go's: of threads and goroutines
+    r"runtime\.(?:rt0_go|main|mstart\d?|goexit)(?:\.abi0)?|"  # Go's: of threads and goroutines
+    r"__restore(?:_rt)?"  # the return from a signal's handler, which nothing called
 )
 _CANCELLABLE = re.compile(r"_*(?:syscall_cp\w*|internal_syscall_cancel|syscall_cancel\w*|syscall)")
 FAULTING = Frame(symbol="asm_exc_page_fault", object=KERNEL)
