@@ -252,8 +252,7 @@ def _unlike(each: Quantity, seen: RowMeasurements) -> list[str]:
     )
     found = []
     for name in sorted(names):
-        absent = ((NONE,) if several and each.name in side else () for side in (slow, fast))
-        values = [side.get(name, none) for side, none in zip((slow, fast), absent, strict=True)]
+        values = [side.get(name, (NONE,) if several and each.name in side else ()) for side in (slow, fast)]
         if len(values[0]) == len(values[1]) == 1 and values[0] != values[1]:
             found.append(_line(name, values[0][0], values[1][0], seen))
     had, other = (

@@ -290,9 +290,8 @@ def launched(request: TrialRequest, pid_file: Path | None = None) -> tuple[str, 
         request: arguments, environment, processors and priority.
         pid_file: gets the process's number, which the program keeps; None for none.
     """
-    if "/" not in request.arguments[0] or any(cpu >= _MOST_PROCESSORS for cpu in request.cpus):
-        return None
-    if (launcher := _launcher()) is None:
+    known = "/" in request.arguments[0] and all(cpu < _MOST_PROCESSORS for cpu in request.cpus)
+    if not known or (launcher := _launcher()) is None:
         return None
     variables = [f"{name}={value}" for name, value in request.environment]
     place = (f"{request.root_layer}/root", request.cwd) if request.root else ("", "")
