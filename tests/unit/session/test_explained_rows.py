@@ -17,7 +17,6 @@ from swapstone.parts.explain.session.explanation_files import (
     SEEN,
     evidence_files,
     folder_of,
-    is_usable,
     read,
     store,
     stored_rows,
@@ -94,9 +93,9 @@ def with_stack(depth: int, number: int = 1) -> RowMeasurements:
 
 
 def test_evidence_is_bounded() -> None:
-    assert is_usable(with_stack(MOST_DEPTH))
-    assert not is_usable(with_stack(MOST_DEPTH + 1))
-    assert not is_usable(with_stack(1, MOST_STACKS + 1))
+    assert not with_stack(MOST_DEPTH).problem()
+    assert with_stack(MOST_DEPTH + 1).problem()
+    assert with_stack(1, MOST_STACKS + 1).problem()
 
 
 def test_a_graph_of_the_deepest_stacks_is_drawn() -> None:

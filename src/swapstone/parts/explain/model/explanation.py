@@ -441,6 +441,21 @@ class RowMeasurements(FrozenStruct, frozen=True, kw_only=True):
     remedies: tuple[RemedyRuns, ...] | None = None
     costs: tuple[InstrumentCost, ...] = ()
 
+    def problem(self) -> str:
+        """Return why it can't be computed with; empty if it can: it is consistent, and of no more runs than any version makes.
+
+        Each run has operations; its parts are those of its waits, and its stacks are of its frames.
+        """
+        divisions = [run.elapsed for run in self.runs if run.elapsed is not None]
+        profiles = [run.profile for run in self.runs if run.profile is not None] + [each.waits for each in divisions]
+        consistent = (
+            all(len(values) <= MOST_RUNS for reference in self.references for _, values in reference.values)
+            and all(run.operations > 0 for run in self.runs)
+            and all(len(each.runs) == len(each.waits.runs) for each in divisions)
+        )
+        problems = ("" if consistent else "its runs contradict each other", *map(profile_problem, profiles))
+        return next(filter(None, problems), "")
+
 
 class Count(FrozenStruct, frozen=True, kw_only=True):
     """An `Amount` of both variants; None for a variant that the instrument did not measure.

@@ -38,13 +38,11 @@ from swapstone.parts.explain.explanation.profile_formats import folded, folded_d
 from swapstone.parts.explain.explanation.row_answer import explain_measurements
 from swapstone.parts.explain.explanation.time_split import measured_difference, run_of
 from swapstone.parts.explain.model.explanation import (
-    MOST_RUNS,
     CountedRow,
     Explanation,
     RowKey,
     RowMeasurements,
     TracedRow,
-    profile_problem,
 )
 from swapstone.parts.explain.report import flame_graph
 from swapstone.parts.explain.report.explanation_document import Evidence, document_of, summary_of, to_json
@@ -69,21 +67,6 @@ class EvidenceManifest(msgspec.Struct, frozen=True, kw_only=True):
     created: str
     place: RowKey
     seen: str
-
-
-def is_usable(seen: RowMeasurements) -> bool:
-    """Return whether stored measurements can be computed with: they are consistent, and of no more runs than any version makes.
-
-    Each run has operations; its parts are those of its waits, and its stacks are of its frames.
-    """
-    divisions = [run.elapsed for run in seen.runs if run.elapsed is not None]
-    profiles = [run.profile for run in seen.runs if run.profile is not None] + [each.waits for each in divisions]
-    return (
-        all(len(values) <= MOST_RUNS for reference in seen.references for _, values in reference.values)
-        and all(run.operations > 0 for run in seen.runs)
-        and all(len(each.runs) == len(each.waits.runs) for each in divisions)
-        and not any(map(profile_problem, profiles))
-    )
 
 
 SEEN, MANIFEST = "seen.json", "manifest.json"
@@ -194,11 +177,8 @@ def _stored(
     if stamp is None:
         return None
     found, manifest = _decoded(data, kind), _decoded(stamp, EvidenceManifest) if kind is RowMeasurements else None
-    if isinstance(found, RowMeasurements):
-        digest = hashlib.sha256(data or b"").hexdigest()
-        fits = manifest is not None and is_usable(found) and digest == manifest.seen
-    else:
-        fits = found is not None and not found.problem()
+    stamped = manifest is not None and hashlib.sha256(data or b"").hexdigest() == manifest.seen
+    fits = found is not None and not found.problem() and (stamped or kind is not RowMeasurements)
     chain = manifest.chain if manifest is not None else getattr(found, "chain", view.last_chain)
     if chain != view.last_chain:
         note("the record was continued since its evidence was stored")
