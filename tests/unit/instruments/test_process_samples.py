@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -26,7 +27,7 @@ from swapstone.parts.explain.instruments.offcpu import (
     Timeline,
     events_of,
     read_threads,
-    sampled_recordings,
+    sampled_recording,
 )
 from swapstone.parts.explain.instruments.perf import (
     BRIEF_TIMES,
@@ -111,7 +112,7 @@ def test_an_ordinary_users_waits_are_sampled(tmp_path: Path, monkeypatch: pytest
     assert any("sampled in /proc every 5 ms" in note and REFUSED.reason in note for note in found.notes)
     monkeypatch.setattr(offcpu, "INTERVAL_S", 30.0)
     with pytest.raises(UnavailableError, match="the run was too short for two samples of /proc, 30000 ms apart"):
-        list(sampled_recordings(tracee("/bin/true"), reference, plan=RunPlan(1, 1), runs=RecordedRuns()))
+        sampled_recording(tracee("/bin/true"), reference)
 
 
 def test_time_in_the_kernel_is_that_of_the_kernels_own_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,9 +120,9 @@ def test_time_in_the_kernel_is_that_of_the_kernels_own_count(tmp_path: Path, mon
     stack = ((0, "work", "/bin/x"),)
 
     def recordings(
-        each: Tracee, _: object, options: object, *__: object, **more: object
+        each: Tracee, make: functools.partial[Recording], _: object, **more: object
     ) -> Iterator[tuple[int, Recording]]:
-        given.extend((each.region, each.operations, options, more["kernel"]))
+        given.extend((each.region, each.operations, make.args[1], make.keywords["kernel"]))
         runs = more["runs"]
         assert isinstance(runs, RecordedRuns)
         events = [Event("cpu-clock", "x", 7, 7, 5, stack=stack)] * 3

@@ -7,6 +7,7 @@ Users whom the kernel refuses perf's samples get the waits of their threads from
 from __future__ import annotations
 
 import collections
+import contextlib
 import dataclasses
 import functools
 import itertools
@@ -27,11 +28,10 @@ from swapstone.parts.explain.instruments.perf import (
     ProfileBuilder,
     RecordedRuns,
     Recording,
-    RunPlan,
     Symbolizer,
     planned_runs,
+    record,
     recordings,
-    repeat,
     result,
 )
 from swapstone.parts.explain.instruments.traced_run import (
@@ -260,12 +260,9 @@ def measure(tracee: Tracee, reference: ReferenceRuns) -> InstrumentResult:
     plan = planned_runs(tracee, reference, switches=not refused)
     symbolizer, runs = Symbolizer(tracee), RecordedRuns()
     timeline = Timeline(symbolizer, callers=not refused)
-    made = (
-        sampled_recordings(tracee, reference, plan=plan, runs=runs)
-        if refused
-        else recordings(tracee, reference, options, _EVENT, plan=plan, runs=runs)
-    )
-    for first, recording in made:
+    by_perf = functools.partial(record, tracee, options, reference, mapped=reference.objects)
+    make = functools.partial(sampled_recording, tracee, reference) if refused else by_perf
+    for first, recording in recordings(tracee, make, _EVENT, plan=plan, runs=runs):
         timeline.follow(recording, first, plan.parts)
     how = (*limits, *runs.notes()) if refused is None else (f"{NOTE}: {refused.reason}",)
     notes, parts = (_NOTE, *how), runs.number * plan.parts
@@ -282,7 +279,6 @@ NOTE = (
     f"threads were sampled in /proc every {1000 * INTERVAL_S:.0f} ms: shorter waits are seldom seen, and each has its system call "
     "alone, without callers"
 )
-SWITCH = "context-switches"
 _PROC = Path("/proc")
 _KERNEL = "[kernel.kallsyms]"
 _STATE = re.compile(r"\A(?s:.*)\) (\S)")  # a process may have any name
@@ -349,7 +345,7 @@ def events_of(samples: Sequence[Sample], name: str = "") -> Iterator[Event]:
                 yield event("in", time_ns=at)
             if not each.running:
                 yield event(
-                    SWITCH, time_ns=at, stack=tuple((0, function, _KERNEL) for function in reversed(each.waits))
+                    _EVENT, time_ns=at, stack=tuple((0, function, _KERNEL) for function in reversed(each.waits))
                 )
                 yield event("out", time_ns=at)
                 continue
@@ -359,34 +355,26 @@ def events_of(samples: Sequence[Sample], name: str = "") -> Iterator[Event]:
                 yield event("in", time_ns=at + (until - at) * ready_ns // (ready_ns + ran_ns))
 
 
-def sampled_recordings(
-    tracee: Tracee, reference: ReferenceRuns, *, plan: RunPlan, runs: RecordedRuns
-) -> Iterator[tuple[int, Recording]]:
-    """Sample one run after another; as `swapstone.parts.explain.instruments.perf.recordings`.
+def sampled_recording(tracee: Tracee, reference: ReferenceRuns) -> Recording:
+    """Sample a run.
 
     Raises:
-        UnavailableError: the runs are too short.
-        UserError: a run failed.
+        UnavailableError: it is too short.
+        UserError: it failed.
     """
-    try:
+    names: Mapping[int, str] = {}
+    with contextlib.suppress(UnavailableError):
         names = syscalls.names()
-    except UnavailableError:
-        names = {}
-    for number in repeat(plan):
-        samples: list[Sample] = []
+    samples: list[Sample] = []
 
-        def read(pid: int, samples: list[Sample] = samples) -> None:
-            samples.append((time.monotonic_ns(), read_threads(sorted(with_children(pid)), names)))
+    def read(pid: int) -> None:
+        samples.append((time.monotonic_ns(), read_threads(sorted(with_children(pid)), names)))
 
-        ended = run_with_reader(tracee, reference, lambda _: INTERVAL_S, read)
-        samples = [each for each in samples if each[1]]
-        if len(samples) < 2:
-            raise UnavailableError(f"the run was too short for two samples of /proc, {1000 * INTERVAL_S:.0f} ms apart")
-        window = (
-            (samples[0][0], samples[-1][0]) if ended.driven is None else (ended.driven.start_ns, ended.driven.end_ns)
-        )
-        events = sorted(events_of(samples, Path(tracee.program).name), key=lambda event: event.time_ns)
-        command = f"/proc/PID/task/TID/{{stat,schedstat,syscall,wchan}} of {' '.join(tracee.request.arguments)}"
-        recording = Recording(events, MeasuredWindows((window,)), ended, 0, command)
-        runs.add(recording, tracee, [SWITCH])
-        yield number * plan.parts, recording
+    ended = run_with_reader(tracee, reference, lambda _: INTERVAL_S, read)
+    known = [each for each in samples if each[1]]
+    if len(known) < 2:
+        raise UnavailableError(f"the run was too short for two samples of /proc, {1000 * INTERVAL_S:.0f} ms apart")
+    window = (known[0][0], known[-1][0]) if ended.driven is None else (ended.driven.start_ns, ended.driven.end_ns)
+    events = sorted(events_of(known, Path(tracee.program).name), key=lambda event: event.time_ns)
+    command = f"/proc/PID/task/TID/{{stat,schedstat,syscall,wchan}} of {' '.join(tracee.request.arguments)}"
+    return Recording(events, MeasuredWindows((window,)), ended, 0, command)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from swapstone.parts.explain.instruments.perf import (
     RecordedRuns,
     Symbolizer,
     planned_runs,
+    record,
     recordings,
     result,
 )
@@ -50,17 +52,10 @@ def measure(tracee: Tracee, reference: ReferenceRuns) -> InstrumentResult:
     options = ("-e", terms, *(("-m", str(BUFFER_PAGES)) if may_lock_memory() else ()))
     plan = planned_runs(tracee, reference, samples=SAMPLES, rate_hz=RATE_HZ)
     symbolizer, adder, runs = Symbolizer(tracee), ProfileBuilder(), RecordedRuns()
-    made = recordings(
-        tracee,
-        reference,
-        options,
-        _EVENT,
-        plan=plan,
-        runs=runs,
-        enough=lambda: adder.samples >= SAMPLES,
-        kernel=not refused,
-    )
-    for first, recording in made:
+    make = functools.partial(record, tracee, options, reference, mapped=reference.objects, kernel=not refused)
+    for first, recording in recordings(
+        tracee, make, _EVENT, plan=plan, runs=runs, enough=lambda: adder.samples >= SAMPLES
+    ):
         for event in recording.work(_EVENT):
             part = first + recording.windows.part_of(event.time_ns, plan.parts)
             adder.add(symbolizer.stack(event), 1e9 / RATE_HZ, part)

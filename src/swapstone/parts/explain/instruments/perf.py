@@ -559,36 +559,28 @@ def repeat(plan: RunPlan, enough: Callable[[], bool] = lambda: True) -> Iterator
 
 def recordings(
     tracee: Tracee,
-    reference: ReferenceRuns,
-    options: Sequence[str],
+    make: Callable[[], Recording],
     kind: str,
     *,
     plan: RunPlan,
     runs: RecordedRuns,
     enough: Callable[[], bool] = lambda: True,
-    kernel: bool = True,
 ) -> Iterator[tuple[int, Recording]]:
     """Record one run after another.
 
     Args:
-        tracee: what to run.
-        reference: its runs without an instrument.
-        options: of ``perf record``.
+        tracee: what runs.
+        make: records one run. Its errors are those of this function.
         kind: the event, with stacks.
         plan: how many runs.
         runs: to which each recording is added.
         enough: whether there are enough samples.
-        kernel: whether the kernel is sampled, too.
 
     Yields:
         The number of the recording's first part among the parts of all runs, and the recording.
-
-    Raises:
-        UnavailableError: perf can't be used.
-        UserError: a run failed.
     """
     for number in repeat(plan, enough):
-        recording = record(tracee, options, reference, mapped=reference.objects, kernel=kernel)
+        recording = make()
         runs.add(recording, tracee, [kind])
         yield number * plan.parts, recording
 
