@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Valid binary inputs that have no encoder in the program: ELF files, archives of objects, and boot images of kernels."""
+"""Valid binary inputs that have no encoder in the program: ELF files and boot images of kernels."""
 
 from __future__ import annotations
 
@@ -152,21 +152,6 @@ def _assembled(order: str, wide: bool, machine: int, listed: tuple[_Section, ...
 
 def _extent(sections: tuple[_Section, ...], starts: list[int], number: int) -> tuple[int, int]:
     return starts[number], len(sections[number].content)
-
-
-def archive(*members: tuple[str, bytes]) -> bytes:
-    """Return an archive of ar, with the names in a member of their own."""
-    names = "".join(f"{name}/\n" for name, _ in members).encode()
-    data, at = b"!<arch>\n" + _member("//", names), 0
-    for name, content in members:
-        data += _member(f"/{at}", content)
-        at += len(name) + 2
-    return data
-
-
-def _member(name: str, content: bytes) -> bytes:
-    header = f"{name:<16}{0:<12}{0:<6}{0:<6}{644:<8}{len(content):<10}`\n".encode()
-    return header + content + b"\n" * (len(content) % 2)
 
 
 _BANNER = b"Linux version 6.1.0-test (user@host) #1 SMP\n\0"

@@ -64,7 +64,7 @@ from swapstone.parts.boards.targets.labgrid_session import decode_answer
 from swapstone.parts.cluster.content_store import decode_trial
 from swapstone.parts.explain.model.explanation import RowMeasurements
 from swapstone.parts.explain.session import explanation_files
-from swapstone.parts.explain.session.explanation_files import explain, is_usable
+from swapstone.parts.explain.session.explanation_files import explain
 from swapstone.parts.gate.gate_file import decode_gate
 from swapstone.parts.gate.points import decode_point
 from swapstone.parts.gate.revisions import decode_event
@@ -289,7 +289,7 @@ def _marks(data: bytes) -> object:
 def _row_evidence(data: bytes) -> object:
     """Explain a row from evidence, and write the pages, as `swapstone explain` does."""
     evidence = explanation_files._decoded(data, RowMeasurements)
-    if evidence is None or not is_usable(evidence):
+    if evidence is None or evidence.problem():
         raise UserError("it is no evidence")
     with named_record(scratch_folder()):
         explanation = explain(evidence)

@@ -34,8 +34,7 @@ from swapstone.parts.bisect.bisect import BisectResult
 from swapstone.parts.bisect.flags import FlagsResult
 from swapstone.parts.bisect.history import HistoryResult
 from swapstone.parts.cluster.many_machines import PlannedRuns
-from swapstone.parts.explain.model.explanation import Explanation, RowMeasurements
-from swapstone.parts.explain.model.instruction_counts import CountedRow, TracedRow
+from swapstone.parts.explain.model.explanation import CountedRow, Explanation, RowMeasurements, TracedRow
 from swapstone.parts.gate.gate_result import GateResult
 from swapstone.parts.net.session.conformance import ScriptOutcome
 from swapstone.parts.vm.artifacts.images import Image

@@ -17,11 +17,17 @@ from swapstone.core.targets import DEFAULT_MACHINE, MachineConfig
 from swapstone.core.targets.agent_build import build_plugin, plugin_option
 from swapstone.core.wire import TrialRequest
 from swapstone.core.wire.cyclictest import decode_cyclictest
-from swapstone.parts.explain.instruments.call_paths import MOST_BYTES as CALL_PATH_BYTES
-from swapstone.parts.explain.instruments.call_paths import decode_paths
 from swapstone.parts.explain.instruments.counted_runs import KERNEL_START
-from swapstone.parts.explain.instruments.traced_wakeups import tracing, watched_program
-from swapstone.parts.explain.instruments.wakeup_path import MOST_BYTES, WakeupTrace, decode_wakeups, find_mark
+from swapstone.parts.explain.instruments.plugin_file import MOST_BYTES as CALL_PATH_BYTES
+from swapstone.parts.explain.instruments.plugin_file import decode_paths
+from swapstone.parts.explain.instruments.wakeup_path import (
+    MOST_BYTES,
+    WakeupTrace,
+    decode_wakeups,
+    find_mark,
+    tracing,
+    watched_program,
+)
 from swapstone.parts.vm.artifacts.images import ImageRequest, build_image
 from swapstone.parts.vm.machine.emulator import EmulatedMachine
 from swapstone.parts.vm.machine.qemu import VmImage

@@ -19,7 +19,7 @@ from benchmarks.causes import built
 
 import swapstone as api
 from swapstone.core.model.directories import share_dir
-from swapstone.parts.explain.instruments import acquisition, instrument_result, remedies
+from swapstone.parts.explain.instruments import acquisition, perf, remedies
 from swapstone.parts.explain.session import explain as session
 from tests.e2e.cli import swapstone
 from tests.pprof import decoded
@@ -167,8 +167,8 @@ def explained(folder: Path, *arguments: str) -> dict[str, Any]:
 
 
 USUAL = (
-    (instrument_result, "BUDGET_S", instrument_result.BUDGET_S),
-    (instrument_result, "MOST_S", instrument_result.MOST_S),
+    (perf, "BUDGET_S", perf.BUDGET_S),
+    (perf, "MOST_S", perf.MOST_S),
     (acquisition, "REFERENCE_BUDGET_S", acquisition.REFERENCE_BUDGET_S),
 )
 

@@ -15,7 +15,7 @@ from swapstone.parts.explain.instruments import requirements
 from swapstone.parts.explain.instruments.acquisition import INSTRUMENTS, ReferenceRun, RowVariant, run_instruments
 from swapstone.parts.explain.instruments.traced_run import Region, Tracee
 from swapstone.parts.explain.model.explanation import InstrumentResult, RowKey
-from swapstone.parts.explain.session.explain_row import ExplainOptions, choose_row
+from swapstone.parts.explain.session.explain import ExplainOptions, choose_row
 from tests.e2e.cli import fake, swapstone
 from tests.golden import synthetic
 
@@ -172,7 +172,7 @@ def test_tracepoints_need_root_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(requirements, "missing_tool", lambda *_: None)
     monkeypatch.setattr(requirements, "missing_perf", lambda: setting)
     root = requirements.MissingRequirement("tracepoints need root", "start swapstone as root")
-    for wrapper, expected in ((root, root), ((), setting)):
+    for wrapper, expected in ((((), root), root), (((), None), setting)):
         monkeypatch.setattr(requirements, "tracing_wrapper", lambda found=wrapper: found)
         assert requirements.missing_tracepoints() == expected
 

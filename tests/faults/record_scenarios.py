@@ -369,7 +369,7 @@ def _explain_counts(record: Path) -> None:
     from tools.fuzz_seeds import PATHS_OF_ROW
 
     from swapstone.core.record import load
-    from swapstone.parts.explain.model.instruction_counts import CountedRow
+    from swapstone.parts.explain.model.explanation import CountedRow
     from swapstone.parts.explain.session import explanation_files
 
     view = load(record)

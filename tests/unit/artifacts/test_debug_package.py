@@ -13,10 +13,14 @@ import msgspec
 import pytest
 
 from swapstone.parts.build.artifacts.packages import Lock, Package, package_file, read_lock
-from swapstone.parts.explain.instruments.code_files import CodeFile, read_code
-from swapstone.parts.explain.instruments.debug_files import DebugFiles
-from swapstone.parts.explain.instruments.function_names import KernelSymbols, names_of
-from swapstone.parts.explain.instruments.plugin_file import Block
+from swapstone.parts.explain.instruments.plugin_file import (
+    Block,
+    CodeFile,
+    DebugFiles,
+    KernelSymbols,
+    names_of,
+    read_code,
+)
 from swapstone.parts.explain.instruments.symbol_tables import Table, companion_of, debug_name, missing_symbols, table_of
 from swapstone.parts.vm.artifacts import debug_package
 from swapstone.parts.vm.artifacts.image_catalog import MACHINE_ARCHITECTURES

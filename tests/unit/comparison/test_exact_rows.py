@@ -45,7 +45,7 @@ from swapstone.core.report.topics import factorial_answer, sentences
 from swapstone.core.report.topics.comparison_answer import answer
 from swapstone.core.session.outcome import check_fail_if
 from swapstone.exit_status import ExitStatus
-from swapstone.parts.explain.session.explain_row import has_other_medians
+from swapstone.parts.explain.session.explain import has_other_medians
 from tests.unit.comparison import crossing
 from tests.unit.comparison.conftest import AGAIN, BASE, CANDIDATE, METRICS, RELINKED, Bench
 from tests.unit.comparison.test_limits import row

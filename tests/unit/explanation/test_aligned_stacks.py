@@ -109,6 +109,14 @@ def test_with_unwind_tables_callers_stay() -> None:
     assert aligned_label(before.frames[before.stacks[0].frames[0]]) == "main"
 
 
+def test_the_return_from_a_handler_of_a_signal_takes_no_callers_from_the_library() -> None:
+    call, end = stack("main[p]", "raise", *WRITE), stack("__restore_rt", *ENTRY, "__x64_sys_rt_sigreturn[k]")
+    sides = aligned(profile({call: 60.0}), profile({call: 60.0, end: 40.0}))
+    assert len(sides[2]) == 1
+    names = {";".join(aligned_label(frame) for frame in frames) for frames, _ in sides[1].weighted()}
+    assert names == {"main;raise;syscall:write;vfs_write_[k]", "restore_rt;syscall:rt_sigreturn"}
+
+
 def test_sums_stay_and_equal_stacks_are_added_up() -> None:
     both = profile({stack("__GI___libc_write", *WRITE): 1.0, stack("write", *WRITE): 2.0})
     _, found, _ = aligned(both, both)

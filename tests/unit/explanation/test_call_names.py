@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from swapstone.parts.explain.explanation.call_names import common_call, common_counts
+from swapstone.parts.explain.explanation.count_costs import common_counts
+from swapstone.parts.explain.explanation.profile_formats import common_call
 from swapstone.parts.explain.model.explanation import Count
 
 

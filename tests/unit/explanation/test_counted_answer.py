@@ -11,8 +11,8 @@ from tools.fuzz_seeds import COUNTED_ROW, PATHS_OF_ROW
 
 from swapstone.core.model.profile import OWN_OBJECT, Frame, Profile
 from swapstone.core.report.render import terminal
-from swapstone.parts.explain.explanation.counted_answer import GRAPH_NOTE, event_rows, explain_counts, file_rows
-from swapstone.parts.explain.model.instruction_counts import MOST_EVENTS, CountedRow
+from swapstone.parts.explain.explanation.machine_answer import GRAPH_NOTE, event_rows, explain_counts, file_rows
+from swapstone.parts.explain.model.explanation import MOST_EVENTS, CountedRow
 from swapstone.parts.explain.report.explanation_document import document_of, function_table, summary_of, to_json
 from swapstone.parts.explain.session.explanation_files import profiles
 

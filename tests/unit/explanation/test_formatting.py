@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from swapstone.parts.explain.explanation.amounts import duration, percent, signed, span
+from swapstone.parts.explain.explanation.by_function import duration, percent, signed, span
 
 
 @pytest.mark.parametrize(

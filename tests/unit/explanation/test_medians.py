@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from swapstone.core.model import Comparison, Direction, Metric, Quantity, Scale, Variant, Verdict
-from swapstone.parts.explain.explanation.count_costs import counts_of
-from swapstone.parts.explain.explanation.measured_tables import ratio_of
+from swapstone.parts.explain.explanation.count_costs import counts_of, ratio_of
 from swapstone.parts.explain.explanation.row_answer import explain_measurements as explain
 from swapstone.parts.explain.model.explanation import (
     Amount,
@@ -22,7 +21,7 @@ from swapstone.parts.explain.model.explanation import (
     RowKey,
     RowMeasurements,
 )
-from swapstone.parts.explain.session.explain_row import has_other_medians
+from swapstone.parts.explain.session.explain import has_other_medians
 from tests.unit.explanation.rows import OWN, profile, result
 
 BASE, CANDIDATE = "libc=glibc", "libc=musl"

@@ -11,20 +11,22 @@ import pytest
 from swapstone.core.model.profile import KERNEL, OWN_OBJECT, Frame
 from swapstone.core.report.render import terminal
 from swapstone.parts.explain.explanation.by_function import function_text
-from swapstone.parts.explain.explanation.measured_tables import count_rows
+from swapstone.parts.explain.explanation.count_costs import count_rows
 from swapstone.parts.explain.explanation.profile_formats import FAULTING
 from swapstone.parts.explain.explanation.row_answer import explain_measurements as explain
 from swapstone.parts.explain.explanation.row_answer import named
 from swapstone.parts.explain.explanation.surroundings import NEITHER, READY, SYSTEM, USER
 from swapstone.parts.explain.model.explanation import (
+    DELAYED_ACK,
     UNSAMPLED,
+    EndedWaits,
     Explanation,
     InstrumentResult,
     MissingInstrument,
+    ProcessorTaken,
     RowMeasurements,
     SourceLine,
 )
-from swapstone.parts.explain.model.wait_causes import DELAYED_ACK, EndedWaits, ProcessorTaken
 from swapstone.parts.explain.report.explanation_document import document_of, function_table, summary_of
 from tests.unit.explanation.rows import (
     BASE,

@@ -26,8 +26,7 @@ from swapstone.parts.explain.explanation.surroundings import (
     surrounding_lines,
 )
 from swapstone.parts.explain.instruments.acquisition import observed
-from swapstone.parts.explain.model.explanation import SURROUNDINGS, Count, RowMeasurements
-from swapstone.parts.explain.model.wait_causes import ProcessorTaken
+from swapstone.parts.explain.model.explanation import SURROUNDINGS, Count, ProcessorTaken, RowMeasurements
 from swapstone.parts.explain.report.explanation_document import document_of
 from tests.unit.explanation.rows import BASE, CANDIDATE, OWN, elapsed, reference, result, row
 

@@ -12,8 +12,7 @@ import pytest
 
 from swapstone.core.comparison.profile_difference import NO_STACK, Weights
 from swapstone.core.model.profile import KERNEL, OWN_OBJECT, Frame
-from swapstone.parts.explain.explanation.amounts import span
-from swapstone.parts.explain.explanation.by_function import answer, by_function
+from swapstone.parts.explain.explanation.by_function import answer, by_function, span
 from swapstone.parts.explain.explanation.row_answer import explain_measurements as explain
 from swapstone.parts.explain.explanation.time_split import LEAST_RUNS, TimeSplit, time_split
 from swapstone.parts.explain.model.explanation import (

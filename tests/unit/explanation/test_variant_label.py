@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from swapstone.parts.explain.explanation.amounts import short_label
+from swapstone.parts.explain.explanation.by_function import short_label
 from swapstone.parts.explain.model.explanation import RowKey
 
 

@@ -11,8 +11,8 @@ from tools.fuzz_seeds import WAKEUP_ROW
 
 from swapstone.core.model.profile import KERNEL, Frame, Profile
 from swapstone.core.report.render import find_renderer
-from swapstone.parts.explain.explanation.wakeup_answer import delay, ended_by, explain_wakeups, phase_rows
-from swapstone.parts.explain.model.instruction_counts import (
+from swapstone.parts.explain.explanation.machine_answer import delay, ended_by, explain_wakeups, phase_rows
+from swapstone.parts.explain.model.explanation import (
     DisabledSection,
     TracedRow,
     WakeupPath,

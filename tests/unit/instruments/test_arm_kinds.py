@@ -8,9 +8,8 @@ from pathlib import Path
 
 from tools.small_elf import BX_LR, NOP, TEXT, VADD, call, float_elf
 
-from swapstone.parts.explain.instruments.code_files import CodeFile
 from swapstone.parts.explain.instruments.instruction_kinds import count_arm, is_thumb
-from swapstone.parts.explain.instruments.plugin_file import Block
+from swapstone.parts.explain.instruments.plugin_file import Block, CodeFile
 
 KERNEL = 0xBF000000
 VLDR = 0xED1B7A02

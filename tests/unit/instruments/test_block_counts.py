@@ -14,8 +14,6 @@ from tools.small_elf import small_elf
 from swapstone.core.model import UserError
 from swapstone.core.model.cpio import file as file_entry
 from swapstone.core.wire import TrialRequest
-from swapstone.parts.explain.instruments.call_paths import call_profile, decode_paths
-from swapstone.parts.explain.instruments.code_files import CodeFile, CodeMap, read_code
 from swapstone.parts.explain.instruments.counted_runs import (
     CountedRun,
     code_files,
@@ -23,10 +21,20 @@ from swapstone.parts.explain.instruments.counted_runs import (
     kernel_entries,
     repeated_instructions,
 )
-from swapstone.parts.explain.instruments.debug_files import DebugFiles
-from swapstone.parts.explain.instruments.function_names import KernelSymbols, TableOf, decode_kallsyms, names_of
-from swapstone.parts.explain.instruments.plugin_file import Block
-from swapstone.parts.explain.model.instruction_counts import (
+from swapstone.parts.explain.instruments.plugin_file import (
+    Block,
+    CodeFile,
+    CodeMap,
+    DebugFiles,
+    KernelSymbols,
+    TableOf,
+    call_profile,
+    decode_kallsyms,
+    decode_paths,
+    names_of,
+    read_code,
+)
+from swapstone.parts.explain.model.explanation import (
     AMBIGUOUS,
     OTHER_PROGRAM,
     PASSES,

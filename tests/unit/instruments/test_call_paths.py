@@ -10,17 +10,23 @@ from tools.plugin_output import paths_file, traced_block
 
 from swapstone.core.model import UserError
 from swapstone.core.model.profile import KERNEL, OWN_OBJECT, Frame, Profile
-from swapstone.parts.explain.instruments.call_paths import NOT_KEPT, call_profile, decode_paths
 from swapstone.parts.explain.instruments.counted_runs import path_words, unfollowed
-from swapstone.parts.explain.instruments.function_names import FunctionKey, KernelSymbols, NamesOf
-from swapstone.parts.explain.model.explanation import profile_problem
-from swapstone.parts.explain.model.instruction_counts import (
+from swapstone.parts.explain.instruments.plugin_file import (
+    NOT_KEPT,
+    FunctionKey,
+    KernelSymbols,
+    NamesOf,
+    call_profile,
+    decode_paths,
+)
+from swapstone.parts.explain.model.explanation import (
     AMBIGUOUS,
     C_LIBRARY,
     KERNEL_CODE,
     PROGRAM,
     UNKNOWN,
     frame_of,
+    profile_problem,
 )
 
 ADD, CALL = b"\x48\x83\xc0\x01", b"\xe8\0\0\0\0"

@@ -19,7 +19,7 @@ REQUEST = TrialRequest(id="x", arguments=("/bin/true",), cwd="/", timeout_ms=10_
 
 def reference(seconds: float, folder: Path = Path(), cpu_s: float | None = None) -> ReferenceRuns:
     metrics = {"wall": seconds * 1e9, "cpu": (seconds if cpu_s is None else cpu_s) * 1e9}
-    return ReferenceRuns(metrics, (), (), folder, seconds)
+    return ReferenceRuns(metrics, (), folder, seconds)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from swapstone.parts.build.artifacts.cross_compilers import CROSS_COMPILERS
 from swapstone.parts.explain.instruments import counted_runs
-from swapstone.parts.explain.instruments.function_names import decode_kallsyms
+from swapstone.parts.explain.instruments.plugin_file import decode_kallsyms
 from swapstone.parts.vm.machine.emulator import MACHINE_MODELS
 
 

@@ -4,22 +4,21 @@
 from __future__ import annotations
 
 import pytest
-from tools.fuzz_binaries import archive
 
 from swapstone.core.model import UserError
 from swapstone.core.model.profile import Frame
 from swapstone.parts.explain.instruments.instructions import tally, total
-from swapstone.parts.explain.instruments.instrument_result import ProfileBuilder, demangled
 from swapstone.parts.explain.instruments.perf import (
     MOST_FRAMES,
     Event,
     MeasuredWindows,
+    ProfileBuilder,
     decode_events,
+    demangled,
     once,
     passes,
     windows,
 )
-from swapstone.parts.explain.instruments.symbol_tables import members
 from swapstone.parts.explain.instruments.syscalls import counted_by_strace
 from swapstone.parts.explain.instruments.traced_run import Region
 from tests.programs import needs
@@ -205,20 +204,6 @@ def test_damaged_lines_of_strace_are_skipped() -> None:
 def test_calls_without_a_number_are_an_error(calls: str) -> None:
     with pytest.raises(UserError, match="has no number of calls"):
         tally(["fn=(1) main", calls, "0 1"])
-
-
-@pytest.mark.parametrize("size", [b"x" * 10, b"-100      ", b"1_0       ", b"          "])
-def test_an_archive_with_a_damaged_size_is_an_error(size: bytes) -> None:
-    whole = archive(("one.o", b"content"))
-    assert list(members(whole)) == [("one.o", b"content")]
-    at = whole.rindex(b"7         `")
-    with pytest.raises(UserError, match="An archive is damaged"):
-        list(members(whole[:at] + size + whole[at + 10 :]))
-
-
-def test_an_archive_without_the_name_of_a_member_is_an_error() -> None:
-    with pytest.raises(UserError, match="lacks the name"):
-        list(members(archive(("one.o", b"content")).replace(b"/0 ", b"/9 ")))
 
 
 def test_simulated_events_are_summed_by_their_names() -> None:

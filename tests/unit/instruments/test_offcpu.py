@@ -10,8 +10,7 @@ import pytest
 from swapstone.core.model.profile import KERNEL, Frame
 from swapstone.core.wire import TrialRequest
 from swapstone.parts.explain.instruments.offcpu import Timeline, contends, stacks_of
-from swapstone.parts.explain.instruments.perf import Event, MeasuredWindows, Recording
-from swapstone.parts.explain.instruments.symbolizer import Symbolizer
+from swapstone.parts.explain.instruments.perf import Event, MeasuredWindows, Recording, Symbolizer
 from swapstone.parts.explain.instruments.traced_run import ReferenceRuns, Region, TracedRun, Tracee, with_long_timeout
 from swapstone.parts.explain.model.explanation import NO_PROCESSOR_FRAME, ElapsedTime
 
@@ -57,7 +56,7 @@ REQUEST = TrialRequest(id="x", arguments=("/nowhere/prog",), cwd="/", timeout_ms
 
 def _timeline(*events: Event, parts: int = 1) -> Timeline:
     timeline = Timeline(Symbolizer(Tracee("v", REQUEST, Region.PROGRAM)))
-    recording = Recording(list(events), MeasuredWindows(((0, 1000),)), TracedRun(b"", "", 0, 1), 0, "")
+    recording = Recording(list(events), MeasuredWindows(((0, 1000),)), TracedRun("", 0, 1), 0, "")
     timeline.follow(recording, parts=parts)
     return timeline
 
@@ -182,7 +181,7 @@ def test_the_graph_shows_what_a_thread_was_at_when_its_processor_was_taken() -> 
 def test_a_server_that_switches_often_is_looked_at_without_unwinding(
     region: Region, metrics: dict[str, float], expected: str
 ) -> None:
-    terms, notes = stacks_of(Tracee("v", REQUEST, region), ReferenceRuns(metrics, (), (), Path()))
+    terms, notes = stacks_of(Tracee("v", REQUEST, region), ReferenceRuns(metrics, (), Path()))
     assert terms.startswith(expected)
     assert any("not its callers" in note for note in notes) == (expected == "call-graph=fp")
 

@@ -10,7 +10,7 @@ import pytest
 
 from swapstone.core.model import UserError
 from swapstone.core.wire import TrialRequest
-from swapstone.parts.explain.instruments import instrument_result, oncpu
+from swapstone.parts.explain.instruments import oncpu
 from swapstone.parts.explain.instruments.traced_run import ReferenceRuns, Region, Tracee
 
 INITIAL, CONTAINER = "         0          0 4294967295\n", "         0     100000      65536\n"
@@ -50,9 +50,9 @@ def test_the_buffer_is_not_larger_than_a_user_may_lock(
         raise UserError("enough")
 
     monkeypatch.setattr(oncpu, "may_lock_memory", lambda: may_lock)
-    monkeypatch.setattr(instrument_result, "record", recorded)
+    monkeypatch.setattr(oncpu, "record", recorded)
     request = TrialRequest(id="x", arguments=("/bin/true",), cwd="/", timeout_ms=1)
-    reference = ReferenceRuns({"wall": 1e9, "cpu": 1e9}, (), (), tmp_path, 1.0)
+    reference = ReferenceRuns({"wall": 1e9, "cpu": 1e9}, (), tmp_path, 1.0)
     with pytest.raises(UserError, match="enough"):
         oncpu.measure(Tracee("v", request, Region.PROGRAM), reference)
     assert given[2:] == buffer

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,31 +15,32 @@ from swapstone.core.model.profile import KERNEL, OWN_OBJECT, Frame
 from swapstone.core.wire import TrialRequest
 from swapstone.parts.explain.explanation.profile_formats import waiting_stack
 from swapstone.parts.explain.instruments import (
-    instrument_result,
     offcpu,
     oncpu,
-    process_samples,
+    perf,
     requirements,
     syscalls,
     traced_run,
 )
-from swapstone.parts.explain.instruments.instrument_result import (
-    BRIEF_TIMES,
-    ProfileBuilder,
-    RecordedRuns,
-    RunPlan,
-    planned_runs,
-)
-from swapstone.parts.explain.instruments.offcpu import Timeline
-from swapstone.parts.explain.instruments.perf import Event, MeasuredWindows, Recording
-from swapstone.parts.explain.instruments.process_samples import (
+from swapstone.parts.explain.instruments.offcpu import (
     ThreadSample,
+    Timeline,
     events_of,
     read_threads,
-    sampled_recordings,
+    sampled_recording,
+)
+from swapstone.parts.explain.instruments.perf import (
+    BRIEF_TIMES,
+    Event,
+    MeasuredWindows,
+    ProfileBuilder,
+    RecordedRuns,
+    Recording,
+    RunPlan,
+    Symbolizer,
+    planned_runs,
 )
 from swapstone.parts.explain.instruments.requirements import MissingRequirement
-from swapstone.parts.explain.instruments.symbolizer import Symbolizer
 from swapstone.parts.explain.instruments.traced_run import ReferenceRuns, Region, TracedRun, Tracee
 from swapstone.parts.explain.model.explanation import UNSAMPLED
 from tests.programs import needs
@@ -89,7 +91,7 @@ def test_the_time_between_samples_belongs_to_what_a_thread_did() -> None:
         (1500, {7: at(True, 130, 10, 2)}),
     ]
     timeline = Timeline(Symbolizer(tracee("/bin/true")), callers=False)
-    ended = TracedRun(b"", "", 0, 0)
+    ended = TracedRun("", 0, 0)
     timeline.follow(Recording([*events_of(samples)], MeasuredWindows(((1000, 1500),)), ended, 0, ""))
     found = timeline.elapsed(1.0, ())
     waits = {waiting_stack(frames): ns for frames, ns in found.waits.weighted()}
@@ -100,17 +102,17 @@ def test_the_time_between_samples_belongs_to_what_a_thread_did() -> None:
 @needs("sleep")
 def test_an_ordinary_users_waits_are_sampled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(requirements, "missing_perf", lambda: REFUSED)
-    reference = ReferenceRuns({"wall": 1e8, "cpu": 1e6}, (), (), tmp_path, 0.2, brief=True)
+    reference = ReferenceRuns({"wall": 1e8, "cpu": 1e6}, (), tmp_path, 0.2, brief=True)
     sleep = tracee("/bin/sleep", "0.2")
     found = offcpu.measure(sleep, reference)
     assert found.elapsed is not None and found.amounts == ()
     most = max(found.elapsed.waits.weighted(), key=lambda each: each[1])[0]
     assert waiting_stack(most)[0].symbol in {"__x64_sys_clock_nanosleep", "__x64_sys_nanosleep"}
-    assert len(found.elapsed.runs) >= instrument_result.RUNS
+    assert len(found.elapsed.runs) >= perf.RUNS
     assert any("sampled in /proc every 5 ms" in note and REFUSED.reason in note for note in found.notes)
-    monkeypatch.setattr(process_samples, "INTERVAL_S", 30.0)
+    monkeypatch.setattr(offcpu, "INTERVAL_S", 30.0)
     with pytest.raises(UnavailableError, match="the run was too short for two samples of /proc, 30000 ms apart"):
-        list(sampled_recordings(tracee("/bin/true"), reference, plan=RunPlan(1, 1), runs=RecordedRuns()))
+        sampled_recording(tracee("/bin/true"), reference)
 
 
 def test_time_in_the_kernel_is_that_of_the_kernels_own_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,13 +120,13 @@ def test_time_in_the_kernel_is_that_of_the_kernels_own_count(tmp_path: Path, mon
     stack = ((0, "work", "/bin/x"),)
 
     def recordings(
-        each: Tracee, _: object, options: object, *__: object, **more: object
+        each: Tracee, make: functools.partial[Recording], _: object, **more: object
     ) -> Iterator[tuple[int, Recording]]:
-        given.extend((each.region, each.operations, options, more["kernel"]))
+        given.extend((each.region, each.operations, make.args[1], make.keywords["kernel"]))
         runs = more["runs"]
         assert isinstance(runs, RecordedRuns)
         events = [Event("cpu-clock", "x", 7, 7, 5, stack=stack)] * 3
-        recording = Recording(events, MeasuredWindows(((0, 10),)), TracedRun(b"", "", 0, 0), 0, "")
+        recording = Recording(events, MeasuredWindows(((0, 10),)), TracedRun("", 0, 0), 0, "")
         runs.add(recording, each, [])
         yield 0, recording
 
@@ -133,15 +135,15 @@ def test_time_in_the_kernel_is_that_of_the_kernels_own_count(tmp_path: Path, mon
     monkeypatch.setattr(oncpu, "recordings", recordings)
     passes = dataclasses.replace(tracee("/bin/x", "3", region=Region.PASSES))
     metrics = {"wall": 1e9, "cpu": 1e9, "user": 3e6, "system": 1e6}
-    found = oncpu.measure(passes, ReferenceRuns(metrics, (), (), tmp_path, 1.0))
+    found = oncpu.measure(passes, ReferenceRuns(metrics, (), tmp_path, 1.0))
     assert found.profile is not None
     shares = {frames: weight / found.profile.total for frames, weight in found.profile.weighted()}
     assert shares == {(Frame(symbol="work", object="x"),): pytest.approx(0.75), (UNSAMPLED,): pytest.approx(0.25)}
     assert given[0] is Region.PROGRAM and given[1] == 5.0 and given[3] is False
     assert any("/u" in str(option) for option in given[2])  # type: ignore[attr-defined]
     assert f"{REFUSED.reason}: time in the kernel is that of wait4(2), without functions" in found.notes
-    few = ReferenceRuns({"wall": 1e9, "cpu": 1e9}, (), (), tmp_path, 1.0)
-    ended = TracedRun(b"", "", 0, 0, user_s=1.0, system_s=3.0)
+    few = ReferenceRuns({"wall": 1e9, "cpu": 1e9}, (), tmp_path, 1.0)
+    ended = TracedRun("", 0, 0, user_s=1.0, system_s=3.0)
     monkeypatch.setattr(oncpu, "run", lambda *_: ended)
     whole = oncpu.measure(passes, few).profile
     assert whole is not None and dict(whole.weighted())[UNSAMPLED,] / whole.total == pytest.approx(0.75)
@@ -152,7 +154,7 @@ def test_time_in_the_kernel_is_that_of_the_kernels_own_count(tmp_path: Path, mon
 
 def test_a_run_has_its_processor_time(tmp_path: Path) -> None:
     busy = tracee("/bin/sh", "-c", "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done")
-    ended = traced_run.run(("env",), busy, ReferenceRuns({}, (), (), tmp_path, 5.0))
+    ended = traced_run.run(("env",), busy, ReferenceRuns({}, (), tmp_path, 5.0))
     assert ended.status == 0 and ended.user_s > 10 * ended.system_s >= 0
 
 
@@ -184,7 +186,7 @@ def test_user_code_alone_needs_less(
 
 
 def test_an_ordinary_user_gets_fewer_runs_and_shorter_limits() -> None:
-    reference = ReferenceRuns({"wall": 2e9, "cpu": 2e9}, (), (), Path(), 2.0)
+    reference = ReferenceRuns({"wall": 2e9, "cpu": 2e9}, (), Path(), 2.0)
     brief = dataclasses.replace(reference, brief=True)
     assert (reference.limit_s, brief.limit_s) == (40.0, 2.0 + traced_run.BRIEF_S)
     times = (traced_run.BRIEF_S, BRIEF_TIMES * traced_run.BRIEF_S)
@@ -201,12 +203,12 @@ def test_counts_of_a_run_that_takes_too_long_under_strace_are_partial(
     monkeypatch.setattr(traced_run, "BRIEF_S", 1.0)
     endless = tracee("/bin/sh", "-c", "while cd /; do :; done")
     found = syscalls.measure(
-        dataclasses.replace(endless, operations=1.0), ReferenceRuns({"wall": 1e9}, (), (), tmp_path, 0.5)
+        dataclasses.replace(endless, operations=1.0), ReferenceRuns({"wall": 1e9}, (), tmp_path, 0.5)
     )
     counted = {each.name: each.value for each in found.amounts}
     assert found.partial and counted["chdir"] > 10
     assert "strace was ended after 2 s, so its counts are partial" in found.notes
-    whole = syscalls.measure(tracee("/bin/sh", "-c", "cd /"), ReferenceRuns({"wall": 1e9}, (), (), tmp_path, 5.0))
+    whole = syscalls.measure(tracee("/bin/sh", "-c", "cd /"), ReferenceRuns({"wall": 1e9}, (), tmp_path, 5.0))
     assert not whole.partial and {each.name: each.value for each in whole.amounts}["chdir"] == 0.2
 
 
@@ -219,5 +221,5 @@ def test_without_tracepoints_and_strace_the_remedy_is_the_one_that_suffices(
         requirements, "missing_tool", lambda tool, _: MissingRequirement(f"no {tool}", f"install {tool}")
     )
     with pytest.raises(UnavailableError, match=r"^tracefs needs root; no strace\n") as caught:
-        syscalls.measure(tracee("/bin/true"), ReferenceRuns({"wall": 1e9}, (), (), tmp_path, 0.5))
+        syscalls.measure(tracee("/bin/true"), ReferenceRuns({"wall": 1e9}, (), tmp_path, 0.5))
     assert caught.value.hint == "install strace"

@@ -91,7 +91,7 @@ def test_the_memory_of_a_run_is_read_while_it_runs(tmp_path: Path) -> None:
     assert shell is not None
     wait = 'i=0; while [ "$i" -lt 200000 ]; do i=$((i + 1)); done'
     request = TrialRequest(id="x", arguments=(shell, "-c", wait), cwd="/", timeout_ms=60_000)
-    found = pages.measure(Tracee("v", request, Region.PROGRAM), ReferenceRuns({"wall": 1e9}, (), (), tmp_path))
+    found = pages.measure(Tracee("v", request, Region.PROGRAM), ReferenceRuns({"wall": 1e9}, (), tmp_path))
     sizes = {each.name: each.value for each in found.amounts}
     assert sizes[RESIDENT] >= 100 << 10
     assert sizes[HUGE] <= sizes[RESIDENT]
@@ -102,4 +102,4 @@ def test_servers_have_no_counts_of_a_whole_run(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr("swapstone.parts.explain.instruments.requirements.missing_perf", lambda: None)
     request = TrialRequest(id="x", arguments=("/s",), cwd="/", timeout_ms=1)
     with pytest.raises(UnavailableError, match="a server's start and end"):
-        hardware.measure(Tracee("v", request, Region.DRIVEN), ReferenceRuns({}, (), (), tmp_path))
+        hardware.measure(Tracee("v", request, Region.DRIVEN), ReferenceRuns({}, (), tmp_path))

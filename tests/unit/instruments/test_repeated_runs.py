@@ -10,8 +10,8 @@ import pytest
 
 from swapstone.core.model.profile import OWN_OBJECT, Frame
 from swapstone.core.wire import TrialRequest
-from swapstone.parts.explain.instruments import instrument_result
-from swapstone.parts.explain.instruments.instrument_result import (
+from swapstone.parts.explain.instruments import perf
+from swapstone.parts.explain.instruments.perf import (
     FEW_RUNS,
     RUNS,
     ProfileBuilder,
@@ -25,7 +25,7 @@ REQUEST = TrialRequest(id="x", arguments=("/bin/true", "3"), cwd="/", timeout_ms
 
 
 def plan(seconds: float, region: Region = Region.PROGRAM, samples: int = 0, **metrics: float) -> RunPlan:
-    reference = ReferenceRuns({"wall": seconds * 1e9, "cpu": seconds * 1e9, **metrics}, (), (), Path(), seconds)
+    reference = ReferenceRuns({"wall": seconds * 1e9, "cpu": seconds * 1e9, **metrics}, (), Path(), seconds)
     return planned_runs(Tracee("v", REQUEST, region), reference, samples=samples, rate_hz=2000.0, switches=not samples)
 
 
@@ -46,7 +46,7 @@ def test_reading_many_switches_leaves_time_for_fewer_runs() -> None:
     assert plan(0.1, nvcsw=30_000.0, nivcsw=10_000.0) == RunPlan(2, 4)
     # of three passes, and of a server 0.1 switches in each of 1000 requests
     assert plan(0.1, Region.PASSES, nvcsw=10_000.0) == RunPlan(FEW_RUNS, 1)
-    served = ReferenceRuns({"wall": 1e5, "nvcsw": 0.1}, (), (), Path(), 0.1)
+    served = ReferenceRuns({"wall": 1e5, "nvcsw": 0.1}, (), Path(), 0.1)
     assert planned_runs(Tracee("v", REQUEST, Region.DRIVEN), served, switches=True) == RunPlan(RUNS, 1)
 
 
@@ -72,7 +72,7 @@ def test_runs_end_with_the_plan_the_samples_or_the_time(monkeypatch: pytest.Monk
 )
 def test_few_runs_get_more_time(monkeypatch: pytest.MonkeyPatch, planned: RunPlan, run_s: float, runs: int) -> None:
     made: list[int] = []
-    monkeypatch.setattr(instrument_result, "time", SimpleNamespace(monotonic=lambda: run_s * len(made)))
+    monkeypatch.setattr(perf, "time", SimpleNamespace(monotonic=lambda: run_s * len(made)))
     for number in repeat(planned):
         made.append(number)
     assert len(made) == runs

@@ -157,3 +157,29 @@ def test_mini_debug_info_names_the_functions_of_a_stripped_file(
     subprocess.run(["objcopy", f"--add-section=.gnu_debugdata={tmp_path / 'data'}", stripped], check=True)
     found = table_of(stripped)
     assert found is not None and found.name_at(address) == name
+
+
+@needs("cc", "ar", "ld", "strip")
+def test_an_archive_of_the_same_code_names_the_functions_of_a_stripped_library(tmp_path: Path) -> None:
+    code = "static __attribute__((noinline)) int {0}_of(int n) {{ return n * {1} % 7; }} int {0}(int n) {{ return {0}_of(n) + {1}; }}\n"
+    objects = []
+    for number, name in ((31, "first"), (71, "second")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "a.c").write_text(code.format(name, number))
+        objects.append(tmp_path / name / "a.o")  # two members of one name
+        subprocess.run(
+            ["cc", "-O1", "-fPIC", "-ffunction-sections", "-c", "-o", objects[-1], objects[-1].with_suffix(".c")],
+            check=True,
+        )
+    library = tmp_path / "libc.so"
+    subprocess.run(["ar", "qc", tmp_path / "libc.a", *objects], check=True)
+    subprocess.run(["cc", "-shared", "-nostdlib", "-o", library, *objects], check=True)
+    whole = table_of(library)
+    assert whole is not None
+    address = next(one.address for one in whole if one.name == "second_of")
+    subprocess.run(["strip", library], check=True)
+    for content in ((tmp_path / "libc.a").read_bytes(), b"!<arch>\ndamaged"):
+        (tmp_path / "libc.a").write_bytes(content)
+        library.touch()
+        found = table_of(library)
+        assert found is not None and found.name_at(address) == ("second_of" if len(content) > 100 else "")

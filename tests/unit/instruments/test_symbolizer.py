@@ -13,9 +13,8 @@ import pytest
 
 from swapstone.core.model.profile import KERNEL, OWN_OBJECT
 from swapstone.core.wire import TrialRequest
-from swapstone.parts.explain.instruments.perf import Event
+from swapstone.parts.explain.instruments.perf import Event, Symbolizer, source_lines
 from swapstone.parts.explain.instruments.symbol_tables import build_id, debug_file_of, of_elf, table_of
-from swapstone.parts.explain.instruments.symbolizer import Symbolizer, source_lines
 from swapstone.parts.explain.instruments.traced_run import Region, Tracee
 from tests.programs import needs
 

@@ -40,7 +40,7 @@ CLIENT = "print('100 requests')"
 
 
 def reference(folder: Path, longest_s: float = 60.0) -> ReferenceRuns:
-    return ReferenceRuns({}, (), (), folder, longest_s)
+    return ReferenceRuns({}, (), folder, longest_s)
 
 
 def free_port() -> int:

@@ -14,7 +14,7 @@ from swapstone.parts.explain.instruments import perf, waits
 from swapstone.parts.explain.instruments.perf import Event, MeasuredWindows, Recording, decode_events
 from swapstone.parts.explain.instruments.traced_run import ReferenceRuns, Region, TracedRun, Tracee
 from swapstone.parts.explain.instruments.waits import MOST_PAST, WaitChains, futex_reason, interrupt_reason
-from swapstone.parts.explain.model.wait_causes import (
+from swapstone.parts.explain.model.explanation import (
     COMPUTING,
     DELAYED_ACK,
     DISK,
@@ -293,7 +293,7 @@ def test_other_numbers_than_perfs_are_no_evidence() -> None:
     here = switch(0, PROGRAM, "S", HOG)
     elsewhere = switch(0, PROGRAM + 1, "S", HOG, pid=PROGRAM)
     for event, same in ((here, True), (Event(**{**vars(elsewhere), "tid": PROGRAM}), False)):
-        recording = Recording([event], MeasuredWindows(()), TracedRun(b"", "", 0, 1), 0, "", {PROGRAM})
+        recording = Recording([event], MeasuredWindows(()), TracedRun("", 0, 1), 0, "", {PROGRAM})
         if same:
             waits.require_same_numbers(recording)
         else:
@@ -322,14 +322,14 @@ def test_large_recordings_have_stacks_by_frame_pointers(
         taken.append("dwarf" if any("call-graph=dwarf" in word for word in options) else "fp")
         if (size := left.pop(0)) > 1:
             raise perf.TooLargeError(f"{size:.1f} times too large")
-        ended = TracedRun(b"", "", 0, 1, pid=7)
+        ended = TracedRun("", 0, 1, pid=7)
         return Recording([], MeasuredWindows(((0, 100),)), ended, 0, "perf", frozenset())
 
     monkeypatch.setattr(waits, "record", record)
     monkeypatch.setattr(waits, "require_same_numbers", lambda _: None)
     request = TrialRequest(id="x", arguments=("/bin/true",), cwd="/", timeout_ms=1)
     tracee = Tracee("v", request, Region.PROGRAM)
-    reference = ReferenceRuns({"wall": 1e6}, ("/lib/musl.so",), (), Path())
+    reference = ReferenceRuns({"wall": 1e6}, ("/lib/musl.so",), Path())
     if stacks is None:
         with pytest.raises(UnavailableError, match=r"the recording is 9\.0 times too large"):
             waits.measure(tracee, reference)

@@ -10,11 +10,10 @@ import pytest
 
 from swapstone.core.model import UnavailableError
 from swapstone.core.model.profile import Frame
-from swapstone.parts.explain.instruments.function_names import KernelSymbols
 from swapstone.parts.explain.instruments.instruction_kinds import PROCESSORS
-from swapstone.parts.explain.instruments.plugin_file import Block
+from swapstone.parts.explain.instruments.plugin_file import Block, KernelSymbols
 from swapstone.parts.explain.instruments.wakeup_path import WakeupTrace, _codes, find_path
-from swapstone.parts.explain.model.instruction_counts import DisabledSection, WakeupPath
+from swapstone.parts.explain.model.explanation import DisabledSection, WakeupPath
 
 KERNEL = 1 << 63
 SIDE = {"variant": "v", "trial": "t", "run": "r", "output": "o", "equal": 1}

@@ -17,9 +17,9 @@ from swapstone.parts.explain.model.explanation import (
     MOST_FRAMES,
     MOST_RUNS,
     MOST_STACKS,
+    CountedRow,
     profile_problem,
 )
-from swapstone.parts.explain.model.instruction_counts import CountedRow
 
 ROW = msgspec.json.decode(COUNTED_ROW, type=CountedRow)
 WITH_PATHS = msgspec.json.decode(PATHS_OF_ROW, type=CountedRow)

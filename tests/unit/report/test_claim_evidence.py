@@ -13,7 +13,7 @@ from tests.unit.report.test_published_differences import record
 from swapstone.core.model import TimeSeries
 from swapstone.core.model.profile import Frame
 from swapstone.parts.explain.model.explanation import RowKey, RowMeasurements
-from swapstone.parts.explain.session.explained_claims import evidence_of
+from swapstone.parts.explain.session.explanation_files import evidence_of
 from swapstone.parts.published.report.claim_verdicts import ClaimVerdict, JudgedClaim, judge
 from swapstone.parts.published.report.measured import Analysed
 

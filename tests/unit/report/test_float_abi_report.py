@@ -24,8 +24,8 @@ from swapstone.core.report.context import ReportContext
 from swapstone.core.report.document import Drawing
 from swapstone.core.workloads import find_workload
 from swapstone.parts.build.report.float_abi import loop_sections, sections
-from swapstone.parts.explain.explanation.counted_answer import GROUPS, arm_kind_rows
-from swapstone.parts.explain.model.instruction_counts import ArmCounts, CountedRow
+from swapstone.parts.explain.explanation.machine_answer import GROUPS, arm_kind_rows
+from swapstone.parts.explain.model.explanation import ArmCounts, CountedRow
 
 SOFT = ArmCounts(kinds=(("integer", 149), ("load", 15), ("store", 16), ("branch", 35)), load_runs=0, helper_calls=4)
 SOFTFP = ArmCounts(

@@ -17,10 +17,9 @@ from swapstone.parts.explain.session.explanation_files import (
     SEEN,
     evidence_files,
     folder_of,
-    is_usable,
-    measured_rows,
     read,
     store,
+    stored_rows,
 )
 from tests.e2e.cli import fake
 from tests.small_records import compared
@@ -34,14 +33,14 @@ def record(tmp_path: Path) -> swapstone.Record:
 
 
 def test_a_stored_row_is_found_beside_damaged_ones(record: swapstone.Record) -> None:
-    assert measured_rows(record.view) == ()
+    assert not [*stored_rows(record.view)]
     seen = row(([{OWN: 1.0}], [1.0]), ([{OWN: 2.0}], [2.0]))
     store(folder_of(record.view, seen.place), evidence_files(record.view, seen))
     for name, content in (("a", b"{}"), ("b", b"\xff")):
         (record.path / "explain" / name).mkdir()
         for file in ("seen.json", "manifest.json", "instructions.json"):
             (record.path / "explain" / name / file).write_bytes(content)
-    assert measured_rows(record.view) == (seen,)
+    assert [row for _, row, _ in stored_rows(record.view)] == [seen]
 
 
 def test_rows_of_an_earlier_state_of_the_record_are_left_out(record: swapstone.Record) -> None:
@@ -50,12 +49,12 @@ def test_rows_of_an_earlier_state_of_the_record_are_left_out(record: swapstone.R
     store(folder, evidence_files(record.view, seen))
     manifest = folder / MANIFEST
     manifest.write_text(manifest.read_text().replace(record.view.last_chain, "0" * len(record.view.last_chain)))
-    assert measured_rows(record.view) == ()
+    assert not [*stored_rows(record.view)]
 
 
 def test_a_link_is_not_followed(record: swapstone.Record, tmp_path: Path) -> None:
     (record.path / "explain").symlink_to(tmp_path)
-    assert measured_rows(record.view) == ()
+    assert not [*stored_rows(record.view)]
 
 
 def problem(folder: Path, record: swapstone.Record) -> str:
@@ -94,9 +93,9 @@ def with_stack(depth: int, number: int = 1) -> RowMeasurements:
 
 
 def test_evidence_is_bounded() -> None:
-    assert is_usable(with_stack(MOST_DEPTH))
-    assert not is_usable(with_stack(MOST_DEPTH + 1))
-    assert not is_usable(with_stack(1, MOST_STACKS + 1))
+    assert not with_stack(MOST_DEPTH).problem()
+    assert with_stack(MOST_DEPTH + 1).problem()
+    assert with_stack(1, MOST_STACKS + 1).problem()
 
 
 def test_a_graph_of_the_deepest_stacks_is_drawn() -> None:

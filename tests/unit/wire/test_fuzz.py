@@ -46,7 +46,7 @@ COVERED = {
     "core/factors/elf_file.py": "program facts",
     "parts/explain/instruments/symbol_tables.py": "symbols",
     "parts/explain/instruments/unwind_tables.py": "unwind tables",
-    "parts/explain/instruments/traced_wakeups.py": "code",
+    "parts/explain/instruments/wakeup_path.py": "code",
     "core/model/compression.py": "initrd",
     "parts/net/session/conformance.py": "conform",
     "core/model/cpio.py": "initrd",

@@ -298,7 +298,7 @@ class Record:
         Args:
             workload: name or pattern; without it, the row with the largest difference.
             progress: receives events.
-            **options: of the part that explains: `swapstone.parts.explain.session.explain_row.ExplainOptions` without `workload`.
+            **options: of the part that explains: `swapstone.parts.explain.session.explain.ExplainOptions` without `workload`.
 
         Raises:
             UserError: no row matches, the row can't be run under instruments, or the record is not trusted.

@@ -13,7 +13,7 @@ from swapstone.core.model.profile import OWN_OBJECT
 from swapstone.core.session.progress import Progress
 from swapstone.core.session.record_handle import Record
 from swapstone.parts.build.artifacts.build_command import run_tool
-from swapstone.parts.explain.instruments.instrument_result import demangled
+from swapstone.parts.explain.instruments.perf import demangled
 from swapstone.parts.gate.builds import TREE, BuiltSide
 from swapstone.parts.gate.gate_result import Cause
 

@@ -1,31 +1,41 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Counts of both variants, and which of them are evidence: those whose cost is a tenth of the row's difference or more."""
+"""Counts of both variants: which are evidence, those whose cost is a tenth of the row's difference or more, and tables of all."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from swapstone.core.comparison.profile_difference import LEAST_SHARE, FrameDifference
 from swapstone.core.comparison.rows import AGAINST_BASELINE, MEDIANS_ALPHA
+from swapstone.core.model import FrozenStruct, grouped
 from swapstone.core.model.memory_phases import HUGE, MEMORY, RESIDENT
-from swapstone.core.model.number_text import quantity
-from swapstone.core.model.profile import KERNEL
+from swapstone.core.model.number_text import quantity, ratio
+from swapstone.core.model.profile import KERNEL, OWN_OBJECT, Frame
 from swapstone.core.stats import median, median_contrast
-from swapstone.parts.explain.explanation.amounts import amount, duration
-from swapstone.parts.explain.explanation.call_names import by_name, common_call, common_counts, plain_name
-from swapstone.parts.explain.explanation.profile_formats import FAULTING, SYSTEM_CALL, is_library
+from swapstone.parts.explain.explanation.by_function import amount, duration, short_label
+from swapstone.parts.explain.explanation.profile_formats import (
+    FAULTING,
+    OR,
+    SYSTEM_CALL,
+    common_call,
+    is_library,
+    plain_name,
+)
 from swapstone.parts.explain.explanation.surroundings import slower_first
 from swapstone.parts.explain.explanation.time_split import TimeSplit, run_of
 from swapstone.parts.explain.model.explanation import (
     COUNTERS,
     HARDWARE,
     INSTRUCTIONS,
+    LISTED_FUNCTIONS,
     Count,
+    EvidenceTable,
     RowMeasurements,
 )
 
@@ -37,7 +47,7 @@ SAME = 0.1
 """Relative difference of instructions that counts as none: more of them cost a tenth of the time, as other counts that are named do."""
 
 _HALF = 0.5
-_LARGEST_RATIO = 1e9
+LARGEST_RATIO = 1e9
 """Larger ratios only occur in forged evidence."""
 
 NEVER_EMPTY = {"simulated", "calls"}
@@ -89,39 +99,26 @@ def counts_of(seen: RowMeasurements) -> tuple[Count, ...]:
 
     A constant is added to both counts (see `distance`), so that a count of zero has a ratio too.
     """
-    sides: list[dict[tuple[str, str], float]] = []
-    groups: list[set[str]] = []
-    found = []
     gives = {(run.instrument, a.group) for run in seen.runs for a in run.amounts}
-    always = {(run.variant, a.group) for run in seen.runs for a in run.amounts}
+    sides = []
     for reference in seen.references:
-        runs = [run for run in seen.runs if run.variant == reference.variant]
-        used = {run.instrument for run in runs}
-        sides.append({(a.group, a.name): a.value for run in runs for a in run.amounts})
-        groups.append(  # a missing count is 0 if its instrument ran, and counts such events on this side
-            {
-                group
-                for instrument, group in gives
-                if instrument in used and (group not in NEVER_EMPTY or (reference.variant, group) in always)
-            }
-        )
-    partial = [
-        {run.instrument for run in seen.runs if run.partial and run.variant == side.variant} for side in seen.references
-    ]
-    for group, name in dict.fromkeys([*sides[0], *sides[1]]):
-        base, candidate = (
-            side.get((group, name), 0.0 if group in known else None) for side, known in zip(sides, groups, strict=True)
-        )
-        interval = _count_interval(seen, group, name, base, candidate)
-        least = tuple(any((instrument, group) in gives for instrument in side) for side in partial)
+        runs = {run.instrument: run for run in seen.runs if run.variant == reference.variant}
+        values = {(a.group, a.name): a.value for run in runs.values() for a in run.amounts}
+        counted = {group for group, _ in values}
+        # A missing count is 0 if its instrument ran, and counts such events on this side.
+        known = {group for name, group in gives if name in runs and (group not in NEVER_EMPTY or group in counted)}
+        sides.append((values, known, {group for name, group in gives if name in runs and runs[name].partial}))
+    found = []
+    for key in dict.fromkeys([*sides[0][0], *sides[1][0]]):
+        pair = [values.get(key, 0.0 if key[0] in known else None) for values, known, _ in sides]
         found.append(
             Count(
-                group=group,
-                name=name,
-                baseline=base,
-                candidate=candidate,
-                interval=interval,
-                least=(least[0], least[1]),
+                group=key[0],
+                name=key[1],
+                baseline=pair[0],
+                candidate=pair[1],
+                interval=_count_interval(seen, *key, *pair),
+                least=(key[0] in sides[0][2], key[0] in sides[1][2]),
             )
         )
     return tuple(sorted(found, key=lambda count: (-distance(count), count.group, count.name)))
@@ -150,7 +147,7 @@ def _count_interval(
         return None
     low, high = (each if positive else max(0.0, 1 + each / before) for each in (ends.low, ends.high))
     scale = candidate / baseline / (after / before)  # a variant may make more operations in a run
-    return (low * scale, high * scale) if 0 <= high * scale < _LARGEST_RATIO else None
+    return (low * scale, high * scale) if 0 <= high * scale < LARGEST_RATIO else None
 
 
 def distance(count: Count) -> float:
@@ -176,12 +173,7 @@ def evidence(seen: RowMeasurements, counts: Sequence[Count], split: TimeSplit) -
         if values is None or not _is_more(*values) or is_undecided(count):
             continue
         more, less = values
-        share = (
-            _COST_NS.get(count.name, 0.0) * (more - less) / sides.difference
-            if count.group in {"simulated", HARDWARE}
-            else 0.0
-        )
-        share = share or costs.of(count) * (more - less) / more
+        share = costs.of(count, more) * (more - less) / more
         found.append(
             (share, f"{sides.bound(count)}{amount(more)} {count.name} per operation (other variant: {amount(less)})")
         )
@@ -203,9 +195,11 @@ class _Costs:
     def __init__(self, split: TimeSplit) -> None:
         self._split, self._whole = split, split.functions.total.difference
 
-    def of(self, count: Count) -> float:
-        """Return the share of the functions in which a count arises; 0 if it is not known which those are."""
+    def of(self, count: Count, number: float) -> float:
+        """Return the share of the functions in which a count arises, or the least cost of a number of events; 0 if neither is known."""
         match count.group:
+            case "simulated" | "hardware":
+                return _COST_NS.get(count.name, 0.0) * number / abs(self._whole)
             case "system calls":
                 name = f"{SYSTEM_CALL}{common_call(count.name)}"
                 return self._most(lambda one: one.frame.object == KERNEL and one.frame.symbol == name)
@@ -305,3 +299,171 @@ def processor_taken(seen: RowMeasurements) -> str:
     run = run_of(seen, "waits", slower_first(seen)[0].variant)
     taken = sorted(run.taken if run else (), key=lambda each: -each.total_ns)[:3]
     return ", ".join(f"{each.whose} for {duration(each.total_ns)}" for each in taken)
+
+
+def common_counts(counts: Iterable[Count]) -> tuple[Count, ...]:
+    """Add up the counts of system calls that do the same work, where the variants have different ones.
+
+    The sum has all names, as ``open or openat``. It takes the place of the first count. Others do not change.
+    """
+    found = grouped(
+        counts, lambda count: (count.group, common_call(count.name) if count.group == "system calls" else count.name)
+    )
+    return tuple(_sum(each) for each in found.values())
+
+
+def _sum(counts: list[Count]) -> Count:
+    if len(counts) == 1:
+        return counts[0]
+    return msgspec.structs.replace(
+        counts[0],
+        name=OR.join(sorted(count.name for count in counts)),
+        baseline=_added(count.baseline for count in counts),
+        candidate=_added(count.candidate for count in counts),
+    )
+
+
+def _added(values: Iterable[float | None]) -> float | None:
+    """Return the sum of values; None if one is unknown."""
+    every = list(values)
+    known = [value for value in every if value is not None]
+    return sum(known, 0.0) if len(known) == len(every) else None
+
+
+class NamedCounts(FrozenStruct, frozen=True, kw_only=True):
+    """Counts of a function per operation.
+
+    Attributes:
+        name: of the function, without what distinguishes its variants in a library.
+        frame: one of its names, with the object.
+        baseline, candidate: how many; an upper bound for a variant whose list is cut off before it.
+        bounded: whether one of them is a bound.
+    """
+
+    name: str
+    frame: Frame
+    baseline: float
+    candidate: float
+    bounded: bool
+
+
+def by_name(counts: Sequence[Count], group: str) -> tuple[NamedCounts, ...]:
+    """Return the counts of each function in a group, ``calls`` or ``instructions``.
+
+    Of several names of a function in one variant the largest count is taken: they may call each other.
+    """
+    frames: dict[str, Frame] = {}
+    sides: tuple[dict[str, float], dict[str, float]] = ({}, {})
+    listed = [0, 0]
+    for count in counts:
+        symbol, _, where = count.name.partition(" (")
+        if (
+            count.group != group or count.name == "all" or symbol.startswith(("0x", "?"))
+        ):  # an address is no name that two variants could share
+            continue
+        name = plain_name(symbol)
+        frames.setdefault(name, Frame(symbol=symbol, object=where.removesuffix(")") or OWN_OBJECT))
+        for number, value in enumerate((count.baseline, count.candidate)):
+            if value:
+                listed[number] += 1
+                sides[number][name] = max(value, sides[number].get(name, 0.0))
+    # A function that is not in the list of a variant was called at most as often as the last of a full list.
+    rest = [
+        min(side.values()) if length >= LISTED_FUNCTIONS else 0.0 for side, length in zip(sides, listed, strict=True)
+    ]
+    return tuple(
+        NamedCounts(
+            name=name,
+            frame=frame,
+            baseline=sides[0].get(name, rest[0]),
+            candidate=sides[1].get(name, rest[1]),
+            bounded=any(name not in side and bound > 0 for side, bound in zip(sides, rest, strict=True)),
+        )
+        for name, frame in frames.items()
+    )
+
+
+MOST_COUNTS = 24
+MOST_WAITS = 12
+TAKEN = "ready, and its processor taken by"
+Rows = tuple[tuple[str, ...], ...]
+
+
+def measured_tables(seen: RowMeasurements, counts: Sequence[Count]) -> tuple[EvidenceTable, ...]:
+    """Return the tables, those with rows."""
+    waits = ("waits, all threads", "whose", "baseline", "time", "candidate", "time")
+    instruments = ("instrument", "variant", "operations", "time / without", "tool")
+    made = (
+        (
+            "Counts in one operation",
+            ("group", "in one operation", "baseline", "candidate", "ratio"),
+            count_rows(counts),
+        ),
+        ("Waits in one operation", waits, wait_rows(seen)),
+        ("Instruments", instruments, instrument_rows(seen)),
+    )
+    return tuple(EvidenceTable(title=title, head=head, rows=rows, keys=2) for title, head, rows in made if rows)
+
+
+def ratio_of(count: Count) -> str:
+    """Return candidate / baseline as text: ``only candidate`` where the baseline has none."""
+    if count.baseline is None or count.candidate is None:
+        return "not counted on one side"
+    if any(count.least):
+        return "not counted to the end"
+    if not count.baseline or not count.candidate:
+        return (
+            "equal" if count.baseline == count.candidate else f"only {'candidate' if count.candidate else 'baseline'}"
+        )
+    between = "" if count.interval is None else f" ({ratio(count.interval[0])} to {ratio(count.interval[1])})"
+    return ratio(count.candidate / count.baseline) + between
+
+
+def count_rows(counts: Sequence[Count]) -> Rows:
+    """Return the counts to show: those that differ by more than 2 %, without counts of single functions."""
+    whole = [
+        count
+        for count in counts
+        if count.group not in {"calls", MEMORY} and (count.group != INSTRUCTIONS or count.name == "all")
+    ]
+    return tuple(
+        (
+            count.group,
+            count.name,
+            *(
+                "" if value is None else f"{'at least ' if least else ''}{amount(value)}"
+                for value, least in zip((count.baseline, count.candidate), count.least, strict=True)
+            ),
+            ratio_of(count),
+        )
+        for count in [each for each in whole if distance(each) > 0.02][:MOST_COUNTS]
+    )
+
+
+def wait_rows(seen: RowMeasurements) -> Rows:
+    """Return what ended the waits of both variants, those with the most time first, and who had the processor meanwhile."""
+    none = ("", 0.0)
+    sides: list[dict[tuple[str, str], tuple[str, float]]] = []
+    for reference in seen.references:
+        run = run_of(seen, "waits", reference.variant)
+        found = {} if run is None else {(w.reason, w.whose): (amount(w.waits), w.total_ns) for w in run.waits}
+        taken = {} if run is None else {(TAKEN, each.whose): ("", each.total_ns) for each in run.taken}
+        sides.append({**found, **taken})
+    keys = sorted({*sides[0], *sides[1]}, key=lambda key: (-max(side.get(key, none)[1] for side in sides), key))
+    pairs = [(key, [side.get(key, none) for side in sides]) for key in keys[:MOST_WAITS]]
+    rows = [(*key, *(text for waits, ns in times for text in (waits, duration(ns)))) for key, times in pairs]
+    return tuple(row for row in rows if row[3] != "0 ns" or row[5] != "0 ns")
+
+
+def instrument_rows(seen: RowMeasurements) -> Rows:
+    """Return each variant under each instrument, with the overhead."""
+    return tuple(
+        (
+            run.instrument,
+            short_label(run.variant),
+            amount(run.operations),
+            "" if run.overhead is None else f"{run.overhead:.2f}",
+            run.tool or "none",
+        )
+        for run in sorted(seen.runs, key=lambda run: (run.instrument, run.variant))
+    )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Profiles in the formats of other tools (folded stacks, pprof), and equal names of two C libraries' functions."""
+"""Profiles in the formats of other tools (folded stacks, pprof), and equal names of equal work: functions of two C libraries, calls."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ import functools
 import gzip
 import itertools
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from swapstone.core.comparison.profile_difference import NO_CALLERS, NO_STACK, Weights, stacks_of_both
 from swapstone.core.model.number_text import fixed
 from swapstone.core.model.profile import KERNEL, NAMELESS, OWN_OBJECT, Frame, Profile
-from swapstone.parts.explain.explanation.call_names import common_call, plain_name
 from swapstone.parts.explain.model.explanation import KERNEL_LOCKS, NO_PROCESSOR_FRAME
 
 _UNITS = {"ns": "nanoseconds", "1": "count"}
@@ -112,6 +111,67 @@ def _field(number: int, value: int | bytes) -> bytes:
     return _number(number << 3 | 2) + _number(len(value)) + value
 
 
+_SAME: Mapping[str, str] = {
+    other: name
+    for name, others in {
+        "accept": "accept4",
+        "access": "faccessat faccessat2",
+        "clone": "clone3 fork vfork",
+        "dup2": "dup3",
+        "epoll_wait": "epoll_pwait epoll_pwait2",
+        "getdents": "getdents64",
+        "link": "linkat",
+        "mkdir": "mkdirat",
+        "nanosleep": "clock_nanosleep usleep",
+        "open": "openat",
+        "pipe": "pipe2",
+        "poll": "ppoll",
+        "pread64": "pread",
+        "pwrite64": "pwrite",
+        "read": "readv",
+        "readlink": "readlinkat",
+        "recvfrom": "recv",
+        "rename": "renameat renameat2",
+        "select": "pselect pselect6",
+        "sendto": "send",
+        "stat": "newstat fstat newfstat lstat newlstat fstatat newfstatat",
+        "symlink": "symlinkat",
+        "unlink": "unlinkat",
+        "wait4": "waitid",
+        "write": "writev",
+    }.items()
+    for other in others.split()
+}
+"""Other names of calls, as the kernel's tracepoints and functions and the wrappers of C libraries have them, with the name that stands for
+all. readv and writev are among them because streams of musl use these where those of glibc use read and write."""
+
+OR = " or "
+
+
+def common_call(name: str) -> str:
+    """Return the name that stands for a system call and those that do the same work.
+
+    Args:
+        name: as in a count, or the joined names of `common_counts`.
+    """
+    first = name.split(OR, maxsplit=1)[0]
+    return _SAME.get(first, first)
+
+
+_DECORATION = re.compile(
+    r"(?:__GI_)?(?:__+)?(?:(?<=_)libc_)?(?:(?:two|three|four)(?:way|byte)_)?(?P<name>_?[A-Za-z]\w*?)"  # musl's twoway_strstr
+    r"(?:_(?:avx|evex|s?sse\d?|erms|unaligned|aligned|generic|impl|asimd|mte|sve|zbb|small|back)\w*)?"
+)
+_ALIASES = {"memmove": "memcpy", "mempcpy": "memcpy", "cfree": "free", "rawmemchr": "memchr", "strchrnul": "strchr"}
+
+
+def plain_name(symbol: str) -> str:
+    """Return a function's name without prefixes and suffixes of its variants: ``strlen`` for ``__strlen_avx2``."""
+    found = _DECORATION.fullmatch(symbol)
+    name = found["name"] if found else symbol
+    return _ALIASES.get(name, name)
+
+
 _C_LIBRARY = re.compile(r"(?:libc|libpthread|ld-linux[\w-]*|ld-musl-\w+|libc\.musl-\w+)[.\-]?[\d.]*\.so(?:\.\d+)*")
 LIBRARY = "C library"
 """Object of the functions of any C library, and label of the frame above them where callers were left out."""
@@ -130,7 +190,8 @@ _ENTRY = re.compile(
 _START = re.compile(
     r"_start|_start_c|__libc_start_main(?:_impl)?|__libc_start_call_main|libc_start_main_stage2|start_thread|start|clone3?|__clone3?|"
     r"_dl_start(?:_user)?|_dlstart(?:_c)?|__dls\w+|"  # the loader's, before the program's
-    r"runtime\.(?:rt0_go|main|mstart\d?|goexit)(?:\.abi0)?"  # Go's: of threads and goroutines
+    r"runtime\.(?:rt0_go|main|mstart\d?|goexit)(?:\.abi0)?|"  # Go's: of threads and goroutines
+    r"__restore(?:_rt)?"  # the return from a signal's handler, which nothing called
 )
 _CANCELLABLE = re.compile(r"_*(?:syscall_cp\w*|internal_syscall_cancel|syscall_cancel\w*|syscall)")
 FAULTING = Frame(symbol="asm_exc_page_fault", object=KERNEL)

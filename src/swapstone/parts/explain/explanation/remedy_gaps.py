@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import msgspec
 import numpy as np
 
-from swapstone.parts.explain.explanation.amounts import duration
+from swapstone.parts.explain.explanation.by_function import duration
 from swapstone.parts.explain.model.explanation import RemedyRuns, RemedyShare
 
 ALPHA = 0.05

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
 import msgspec
@@ -12,19 +13,28 @@ from swapstone.core.comparison.rows import AGAINST_BASELINE, MEDIANS_ALPHA
 from swapstone.core.model.number_text import ratio
 from swapstone.core.model.profile import NAMELESS, Frame
 from swapstone.core.stats import median_contrast
-from swapstone.parts.explain.explanation.amounts import amount, duration, percent, short_label, signed
-from swapstone.parts.explain.explanation.by_function import answer, by_function, function_text
-from swapstone.parts.explain.explanation.call_names import common_counts
+from swapstone.parts.explain.explanation.by_function import (
+    amount,
+    answer,
+    by_function,
+    duration,
+    function_text,
+    percent,
+    short_label,
+    signed,
+)
 from swapstone.parts.explain.explanation.count_costs import (
+    LARGEST_RATIO,
     Sides,
+    common_counts,
     counts_of,
     distance,
     evidence,
     is_undecided,
+    measured_tables,
     processor_taken,
     reference_values,
 )
-from swapstone.parts.explain.explanation.measured_tables import measured_tables
 from swapstone.parts.explain.explanation.profile_formats import common_name
 from swapstone.parts.explain.explanation.remedy_gaps import remedy_shares
 from swapstone.parts.explain.explanation.surroundings import (
@@ -61,9 +71,6 @@ _MOST = 0.8
 
 _LEAST_RATIO = 1.2
 """Of counts that differ, where no profile shows their cost."""
-
-_LARGEST_RATIO = 1e9
-"""Larger ratios only occur in forged evidence."""
 
 _LIMITS = ("lost", "strace", "refuses", "wanted", "cachegrind", "recorded no event")
 """Words of those notes of instruments that are limits: something was not measured, or by other means."""
@@ -192,7 +199,7 @@ def _ratio(seen: RowMeasurements) -> str:
     if values is not None and values.min() > 0:
         made = median_contrast(values, AGAINST_BASELINE, MEDIANS_ALPHA, ratio=True)
         found = None if made.interval is None else (made.effect, made.interval.low, made.interval.high)
-    if found is None or not all(1 / _LARGEST_RATIO < each < _LARGEST_RATIO for each in found):
+    if found is None or not all(1 / LARGEST_RATIO < each < LARGEST_RATIO for each in found):
         return ""
     effect, low, high = found
     return f" (ratio {ratio(effect)}, {ratio(low)} to {ratio(high)})"
@@ -218,14 +225,9 @@ def _unknown(seen: RowMeasurements, counts: Sequence[Count], split: TimeSplit | 
             yield f"{missing.instrument} is unavailable: {missing.reason.rstrip('.')}." + (
                 f" To enable it: {missing.remedy}." if missing.remedy else ""
             )
-    if split is None:
-        if seen.differs:
-            yield _uncosted(seen, common_counts(counts))
-    else:
-        whole = split.functions.total.difference
-        unsampled = (one for one in split.functions.frames if one.frame in {UNSAMPLED, UNSAMPLED_USER})
-        if seen.differs and whole and sum(one.own.difference for one in unsampled) / whole >= LEAST_SHARE:
-            yield _uncosted(seen, common_counts(counts))
+    if seen.differs and (split is None or _unsampled_share(split) >= LEAST_SHARE):
+        yield _uncosted(seen, common_counts(counts))
+    if split is not None:
         yield from _of_split(seen, split)
     limits: dict[tuple[str, str], list[str]] = {}
     for run in seen.runs:
@@ -233,6 +235,12 @@ def _unknown(seen: RowMeasurements, counts: Sequence[Count], split: TimeSplit | 
             limits.setdefault((run.instrument, "; ".join(notes)), []).append(short_label(run.variant))
     for (instrument, text), variants in limits.items():
         yield f"{instrument} on {' and '.join(variants)}: {text}."
+
+
+def _unsampled_share(split: TimeSplit) -> float:
+    """Return the share of the difference in code that could not be sampled."""
+    unsampled = [one.own.difference for one in split.functions.frames if one.frame in {UNSAMPLED, UNSAMPLED_USER}]
+    return sum(unsampled) / (split.functions.total.difference or math.inf)
 
 
 def _uncosted(seen: RowMeasurements, counts: Sequence[Count]) -> str:

@@ -17,7 +17,7 @@ from swapstone.core.model import Observation
 from swapstone.core.model.observation import cgroup_file, process_file
 from swapstone.core.model.profile import Frame
 from swapstone.core.model.regular_file import text_of
-from swapstone.parts.explain.explanation.amounts import amount, duration, short_label, signed
+from swapstone.parts.explain.explanation.by_function import amount, duration, short_label, signed
 from swapstone.parts.explain.explanation.profile_formats import is_library
 from swapstone.parts.explain.explanation.time_split import WALL
 from swapstone.parts.explain.model.explanation import SURROUNDINGS, Count, Reference, RowMeasurements
@@ -252,8 +252,7 @@ def _unlike(each: Quantity, seen: RowMeasurements) -> list[str]:
     )
     found = []
     for name in sorted(names):
-        absent = ((NONE,) if several and each.name in side else () for side in (slow, fast))
-        values = [side.get(name, none) for side, none in zip((slow, fast), absent, strict=True)]
+        values = [side.get(name, (NONE,) if several and each.name in side else ()) for side in (slow, fast)]
         if len(values[0]) == len(values[1]) == 1 and values[0] != values[1]:
             found.append(_line(name, values[0][0], values[1][0], seen))
     had, other = (

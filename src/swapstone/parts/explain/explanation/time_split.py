@@ -85,11 +85,14 @@ class TimeSplit:
 
 @dataclasses.dataclass(frozen=True)
 class _Side:
-    """One variant: its runs without an instrument, its stacks on a processor and waiting, and how its elapsed time is divided."""
+    """One variant: its runs without an instrument, its stacks on a processor and waiting, and how its elapsed time is divided.
+
+    Processor time has no waits.
+    """
 
     reference: Reference
     running: Profile
-    waiting: Profile | None
+    waiting: Profile
     elapsed: ElapsedTime | None
 
     def values(self, metric: str) -> Floats:
@@ -97,7 +100,7 @@ class _Side:
 
     def runs(self, metric: str) -> int:
         """Return the smallest number of runs of which anything is computed; 0 if its times were not kept of each run."""
-        lengths = {len(self.values(name)) for name in ({metric} if self.waiting is None else {WALL, "cpu"})}
+        lengths = {len(self.values(name)) for name in (metric, "cpu")}
         elapsed = () if self.elapsed is None else (len(self.elapsed.runs), len(self.elapsed.waits.runs))
         return min((*lengths, len(self.running.runs), *elapsed)) if len(lengths) == 1 else 0
 
@@ -130,7 +133,7 @@ def time_split(seen: RowMeasurements) -> TimeSplit | None:
         return None
     first, second, cut = aligned(before.running, after.running)
     notes = list(cut[1:])
-    if before.waiting is not None and after.waiting is not None:
+    if seen.ledger_metric == WALL:
         both = (side.mapped(waiting_stack) for side in (before.waiting, after.waiting))
         before_waits, after_waits, cut = aligned(*both)
         before, after = (
@@ -146,9 +149,9 @@ def time_split(seen: RowMeasurements) -> TimeSplit | None:
     sides = [dataclasses.replace(side, running=running) for side, running in ((before, first), (after, second))]
     metric = seen.ledger_metric
     pairs = [_parts(side, metric) for side in sides]
-    functions = difference(*(_joined(parts, notes) for parts in pairs))
-    waits = difference(*(_joined(parts[1:], ()) for parts in pairs))
-    ready = Weights(*(_ready(parts) for parts in pairs))
+    (first, first_ready), (second, second_ready) = (_joined(parts, notes) for parts in pairs)
+    functions, ready = difference(first, second), Weights(first_ready, second_ready)
+    waits = difference(*(_joined(parts[1:], ())[0] for parts in pairs))
     now = (functions.total.baseline + ready.baseline, functions.total.candidate + ready.candidate)
     recorded = [each if side.time_ns is None else side.time_ns for side, each in zip(seen.references, now, strict=True)]
     intervals, whole, share_interval = _intervals(sides, functions, metric)
@@ -168,6 +171,12 @@ def time_split(seen: RowMeasurements) -> TimeSplit | None:
     )
 
 
+def measured_difference(seen: RowMeasurements) -> ProfileDifference | None:
+    """Return the difference of a row by function; None as of `time_split`."""
+    split = time_split(seen)
+    return None if split is None else split.functions
+
+
 def _measured(seen: RowMeasurements, reference: Reference) -> _Side | None:
     """Return what was measured of one side; None without an on-CPU profile, and without waits in its place."""
     on_cpu, off_cpu = (run_of(seen, instrument, reference.variant) for instrument in ("on-cpu", "off-cpu"))
@@ -175,14 +184,13 @@ def _measured(seen: RowMeasurements, reference: Reference) -> _Side | None:
     running = on_cpu.profile if on_cpu is not None else None if elapsed is None else _unsampled(reference)
     if running is None:
         return None
-    if seen.ledger_metric != WALL:
-        return _Side(reference, running, None, None)
     if elapsed is not None and elapsed.most_threads > 1 and not elapsed.cpu_ns:
         elapsed = None  # of a version that did not store how much of it one thread ran alone
     waits = None if elapsed is None else _with_ready(elapsed)
     if waits is None or not waits.total:
         runs = (ProfileRun(samples=0, weights=((0, 1.0),)),) * (len(elapsed.runs) if elapsed else 0)
-        waits = Profile.of({(NO_STACK,): 1.0}, kind="off-cpu", unit="ns", operations=1.0, runs=runs)
+        unknown: dict[tuple[Frame, ...], float] = {(NO_STACK,): 1.0} if seen.ledger_metric == WALL else {}
+        waits = Profile.of(unknown, kind="off-cpu", unit="ns", operations=1.0, runs=runs)
     return _Side(reference, running, waits, elapsed)
 
 
@@ -216,35 +224,19 @@ def _with_ready(elapsed: ElapsedTime) -> Profile:
 def _parts(side: _Side, metric: str) -> list[tuple[Profile, float]]:
     """Return the stacks on a processor, and waiting, each with the time of all of them."""
     metrics, elapsed = dict(side.reference.metrics), side.elapsed
-    total, wall = metrics.get(metric, 0.0), metrics.get(WALL, 0.0)
-    cpu_share = metrics.get("cpu", 0.0) / wall if wall else 1.0
-    running = (
-        1.0
-        if side.waiting is None
-        else float(side.shares(cpu_share, *((elapsed.running_ns, elapsed.cpu_ns) if elapsed else (0.0, 0.0))))
-    )
-    waits = [] if side.waiting is None else [(side.waiting, (1 - running) * total)]
-    return [(side.running, running * total), *waits]
+    total, times = metrics.get(metric, 0.0), (elapsed.running_ns, elapsed.cpu_ns) if elapsed else (0.0, 0.0)
+    running = float(side.shares(metrics.get("cpu", 0.0) / total if total else 1.0, *times))
+    return [(side.running, running * total), (side.waiting, (1 - running) * total)]
 
 
-def _ready(parts: Sequence[tuple[Profile, float]]) -> float:
-    """Return the time in which threads were ready and had no processor."""
-    return sum(
-        weight * time_ns / (profile.total or 1.0)
-        for profile, time_ns in parts
-        for frames, weight in profile.weighted()
-        if frames == READY
-    )
-
-
-def _joined(parts: Sequence[tuple[Profile, float]], notes: Sequence[str]) -> Profile:
-    """Return one profile of an operation's time on a processor and waiting."""
+def _joined(parts: Sequence[tuple[Profile, float]], notes: Sequence[str]) -> tuple[Profile, float]:
+    """Return one profile of an operation's time on a processor and waiting, and the time in which threads were ready without one."""
     found: dict[tuple[Frame, ...], float] = {}
     for profile, time_ns in parts:
         for frames, weight in profile.weighted():
-            if frames != READY:
-                found[frames] = found.get(frames, 0.0) + weight * time_ns / (profile.total or 1.0)
-    return Profile.of(found, kind="time", unit="ns", operations=1.0, notes=tuple(notes))
+            found[frames] = found.get(frames, 0.0) + weight * time_ns / (profile.total or 1.0)
+    ready = found.pop(READY, 0)
+    return Profile.of(found, kind="time", unit="ns", operations=1.0, notes=tuple(notes)), ready
 
 
 def _intervals(
@@ -303,20 +295,13 @@ def _replicates(
     total = np.median(side.values(metric)[chosen], axis=1)
     weights = _by_run(side.running, places)
     shares = _shares(_draws(chance, len(weights)) @ weights)
-    waits, ran, spent = np.zeros_like(shares), np.zeros(REPLICATES), np.zeros(REPLICATES)
-    if side.waiting is not None:
-        waited = _by_run(side.waiting, places)
-        drawn = _draws(chance, len(waited))
-        waits = _shares(drawn @ waited)
-        if side.elapsed is not None:
-            ran, spent = (
-                drawn @ np.asarray([getattr(run, name) for run in side.elapsed.runs])
-                for name in ("running_ns", "cpu_ns")
-            )
-    running = np.ones(REPLICATES)
-    if side.waiting is not None:
-        cpu = np.median(side.values("cpu")[chosen], axis=1)
-        running = side.shares(cpu / np.maximum(total, 1e-9), ran, spent)
+    waited = _by_run(side.waiting, places)
+    drawn = _draws(chance, len(waited))
+    waits = _shares(drawn @ waited)
+    rows = [(run.running_ns, run.cpu_ns) for run in side.elapsed.runs] if side.elapsed else [(0.0, 0.0)] * len(waited)
+    ran, spent = (drawn @ np.asarray(rows)).T
+    cpu = np.median(side.values("cpu")[chosen], axis=1)
+    running = side.shares(cpu / np.maximum(total, 1e-9), ran, spent)
     times = (shares * running[:, None] + waits * (1 - running)[:, None]) * total[:, None]
     # Of N samples of a total T, a function with the share p has the variance p (1 - p) T^2 / N.
     share, whole = shares.mean(axis=0), float((running * total).mean())

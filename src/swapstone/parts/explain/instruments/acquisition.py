@@ -23,13 +23,11 @@ from swapstone.core.model import (
     UnavailableError,
     UserError,
     UserSupplied,
-    Variant,
 )
 from swapstone.core.model.temporary_folder import TemporaryFolder
 from swapstone.core.run.builder import builder
 from swapstone.core.run.prepare import Prepared
 from swapstone.core.run.subject import TrialSpec, whole_environment
-from swapstone.core.run.variant_program import Program
 from swapstone.core.targets import Target, TargetError, driver_of, find_target_kind
 from swapstone.core.wire import AgentAnswer, TrialRequest, decode_workload_report
 from swapstone.parts.explain.explanation.surroundings import (
@@ -108,11 +106,6 @@ Change = Callable[[TrialRequest], TrialRequest]
 Made = TypeVar("Made")
 
 
-def unchanged(request: TrialRequest) -> TrialRequest:
-    """Return a request without a change."""
-    return request
-
-
 def observed(request: TrialRequest) -> TrialRequest:
     """Return a request that also reads the surroundings of its process."""
     return msgspec.structs.replace(request, observe=tuple(dict.fromkeys((*request.observe, *OBSERVED))))
@@ -128,7 +121,6 @@ class RowVariant:
         recorded: median of the row's metric in the record.
         time_ns: time of an operation in the record, of the metric that is divided; None if the row is of another metric.
         program_sha256: digest of the program's file.
-        preload: objects that the loader preloads.
         object_of: returns the path of the object that another level of a factor adds to these, built if it is missing; its arguments are
             factor, level, and what is called with a line before a build.
     """
@@ -139,7 +131,6 @@ class RowVariant:
     recorded: float
     time_ns: float | None
     program_sha256: str
-    preload: tuple[str, ...] = ()
 
 
 def run_instruments(
@@ -269,7 +260,6 @@ def _measured(
         reference = ReferenceRuns(
             metrics=medians,
             objects=runs[0].objects,
-            preload=variant.preload,
             folder=Path(folder),
             longest_s=max(run.took_s for run in runs),
             notify=notify,
@@ -341,53 +331,30 @@ def require_host_record(experiment: Experiment, load: str) -> None:
         )
 
 
-@dataclasses.dataclass(frozen=True)
-class RowContext:
-    """What the rows of a record share.
-
-    Attributes:
-        prepared: the record's programs, found or built again.
-        target: this machine.
-        passes: of each reference run, as in the record.
-        scratch: a folder for files that only the instruments read.
-    """
-
-    prepared: Prepared
-    target: Target
-    passes: int
-    scratch: Path
-
-
-def prepare_row(context: RowContext, comparison: Comparison) -> tuple[RowVariant, RowVariant]:
+def prepare_row(
+    prepared: Prepared, target: Target, comparison: Comparison, *, passes: int, scratch: Path
+) -> tuple[RowVariant, RowVariant]:
     """Return both variants of a row, ready to run.
 
     Args:
-        context: the record.
+        prepared: the record's programs, found or built again.
+        target: this machine.
         comparison: the row.
+        passes: of each reference run, as in the record.
+        scratch: a folder for files that only the instruments read.
 
     Raises:
-        UnavailableError: a program is not available any more, or runs only in a machine of its own.
+        UnavailableError: a program is not available any more, runs only in a machine of its own, or does not mark its work.
+        UserError: it can't be run again.
     """
-    found = []
-    pairs = ((comparison.baseline, comparison.baseline_values), (comparison.candidate, comparison.candidate_values))
-    for label, values in ((variant.label, values) for variant, values in pairs):
-        key = (comparison.suite, comparison.workload, label)
-        if key not in context.prepared.programs:
-            raise UnavailableError(
-                f"{label} can't be run again: {context.prepared.refused.get(key, 'its program is missing')}."
-            )
-        program, variant = context.prepared.programs[key].in_block(1), context.prepared.variants[label]
-        recorded = statistics.median(values) if values else 0.0  # a disturbed row has none
-        found.append(
-            RowVariant(
-                *_runnable(context, comparison, variant, program),
-                recorded,
-                time_of(comparison, recorded) if values else None,
-                program.artifact.sha256 if program.artifact else "",
-                program.recipe.preload,
-            )
-        )
-    return found[0], found[1]
+    sides = (
+        (comparison.baseline.label, comparison.baseline_values),
+        (comparison.candidate.label, comparison.candidate_values),
+    )
+    before, after = (
+        _row_variant(prepared, target, comparison, *side, passes=passes, scratch=scratch) for side in sides
+    )
+    return before, after
 
 
 def ledger_metric(comparison: Comparison) -> str:
@@ -442,16 +409,22 @@ def _reference_run(region: Region, medians: Mapping[str, float], answer: AgentAn
     return ReferenceRun(metrics | spent, answer.objects)
 
 
-def _runnable(
-    context: RowContext, comparison: Comparison, variant: Variant, program: Program
-) -> tuple[Tracee, Callable[[int, Change], ReferenceRun], Callable[[str, str, Callable[[str], None]], str]]:
-    """Return `tracee`, `run` and `object_of` of a `RowVariant`.
-
-    Raises:
-        UnavailableError: the program does not mark its work.
-        UserError: it can't be run again.
-    """
-    subject = context.prepared.subjects[comparison.suite, comparison.workload]
+def _row_variant(
+    prepared: Prepared,
+    target: Target,
+    comparison: Comparison,
+    label: str,
+    values: Sequence[float],
+    *,
+    passes: int,
+    scratch: Path,
+) -> RowVariant:
+    """Return one variant of a row; arguments and errors as `prepare_row`."""
+    key = (comparison.suite, comparison.workload, label)
+    if key not in prepared.programs:
+        raise UnavailableError(f"{label} can't be run again: {prepared.refused.get(key, 'its program is missing')}.")
+    program, variant = prepared.programs[key].in_block(1), prepared.variants[label]
+    subject = prepared.subjects[key[:2]]
     origin, generator = subject.workload.origin, subject.workload.load_generator
     region = Region.DRIVEN if generator else Region.PROGRAM if isinstance(origin, UserSupplied) else Region.PASSES
     if region is Region.PASSES and not (isinstance(origin, Source) and origin.harness):
@@ -464,9 +437,9 @@ def _runnable(
             identity=f"explain-{number}",
             variant=variant,
             program=program,
-            scratch=context.target.scratch(),
-            cpus=context.target.describe().cpus,
-            passes=context.passes,
+            scratch=target.scratch(),
+            cpus=target.describe().cpus,
+            passes=passes,
         )
 
     def request() -> TrialRequest:
@@ -474,7 +447,7 @@ def _runnable(
 
     def run(number: int, change: Change) -> ReferenceRun:
         start = time.monotonic()
-        outcome = subject.run(spec(number), context.target, change)
+        outcome = subject.run(spec(number), target, change)
         if outcome.judgement.status is not Status.OK or outcome.answer is None:
             raise UserError(
                 f"{comparison.workload} can't be run again with {variant.label}: {outcome.judgement.reason}"
@@ -495,11 +468,11 @@ def _runnable(
             took_s=time.monotonic() - start,
         )
 
-    operations = run(0, unchanged).metrics["operations"] if region is Region.PASSES else 1.0
+    operations = run(0, observed).metrics["operations"] if region is Region.PASSES else 1.0
     symbols = None
     if region is not Region.PROGRAM and not (program.artifact and program.artifact.layout):
         # None if the program with its symbols has other code
-        symbols = subject.with_symbols(program, context.scratch / variant.label.replace("/", "_"), like=program.path)
+        symbols = subject.with_symbols(program, scratch / variant.label.replace("/", "_"), like=program.path)
     renew = request if region is Region.DRIVEN else None
 
     def object_of(factor: str, level: str, notify: Callable[[str], None]) -> str:
@@ -510,4 +483,12 @@ def _runnable(
         return made[-1]
 
     view = program.root.view if program.root is not None else None
-    return Tracee(variant.label, request(), region, operations, symbols, renew, generator, view), run, object_of
+    recorded = statistics.median(values) if values else 0.0  # a disturbed row has none
+    return RowVariant(
+        tracee=Tracee(label, request(), region, operations, symbols, renew, generator, view),
+        run=run,
+        object_of=object_of,
+        recorded=recorded,
+        time_ns=time_of(comparison, recorded) if values else None,
+        program_sha256=program.artifact.sha256 if program.artifact else "",
+    )

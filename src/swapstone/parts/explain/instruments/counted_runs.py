@@ -22,25 +22,30 @@ from swapstone.core.targets.observed_target import MachineRun, ObservedTarget
 from swapstone.core.wire import AgentAnswer, TrialRequest, decode_workload_report
 from swapstone.core.wire.kept_answer import raw_output
 from swapstone.core.workloads import find_load
-from swapstone.parts.explain.instruments.call_paths import MOST_BYTES, CallPaths, call_profile, decode_paths
-from swapstone.parts.explain.instruments.code_files import CodeFile, read_code
-from swapstone.parts.explain.instruments.debug_files import DebugFiles
-from swapstone.parts.explain.instruments.function_names import (
-    COMMAND,
-    KernelSymbols,
-    decode_kallsyms,
-    names_of,
-)
-from swapstone.parts.explain.instruments.function_names import MOST_BYTES as MOST_SYMBOL_BYTES
 from swapstone.parts.explain.instruments.instruction_kinds import count_arm
-from swapstone.parts.explain.instruments.plugin_file import Block, read_output
-from swapstone.parts.explain.model.explanation import Count
-from swapstone.parts.explain.model.instruction_counts import (
+from swapstone.parts.explain.instruments.plugin_file import (
+    COMMAND,
+    MOST_BYTES,
+    MOST_SYMBOL_BYTES,
+    Block,
+    CallPaths,
+    CodeFile,
+    DebugFiles,
+    KernelSymbols,
+    call_profile,
+    decode_kallsyms,
+    decode_paths,
+    names_of,
+    read_code,
+    read_output,
+)
+from swapstone.parts.explain.model.explanation import (
     C_LIBRARY,
     OTHER_PROGRAM,
     PASSES,
     PROGRAM,
     WHOLE_RUN,
+    Count,
     CountedSide,
 )
 

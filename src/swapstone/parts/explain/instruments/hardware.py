@@ -9,6 +9,7 @@ from pathlib import Path
 
 from swapstone.core.model import UnavailableError, UserError
 from swapstone.parts.explain.instruments import requirements
+from swapstone.parts.explain.instruments.perf import result
 from swapstone.parts.explain.instruments.traced_run import ReferenceRuns, Region, Tracee, run
 from swapstone.parts.explain.model.explanation import CYCLES, EVENTS, HARDWARE, TOP_DOWN, Amount, InstrumentResult
 
@@ -68,15 +69,14 @@ def measure(tracee: Tracee, reference: ReferenceRuns) -> InstrumentResult:
     file.unlink()
     require_cycles(found)
     operations = tracee.operations * tracee.passes
-    return InstrumentResult(
-        instrument=NAME,
-        tool=requirements.version_of("perf"),
-        variant=tracee.variant,
-        command=" ".join((*before[:4], *event_options(), "--", *tracee.request.arguments)),
+    return result(
+        NAME,
+        tracee,
+        reference,
         operations=operations,
-        overhead=ended.elapsed_ns / operations / reference.wall_ns
-        if reference.wall_ns and tracee.region is Region.PROGRAM
-        else None,
+        took_ns=ended.elapsed_ns if tracee.region is Region.PROGRAM else 0,
+        tool="perf",
+        command=" ".join((*before[:4], *event_options(), "--", *tracee.request.arguments)),
         amounts=tuple(Amount(group=HARDWARE, name=name, value=value / operations) for name, value in found.items()),
     )
 

@@ -24,10 +24,9 @@ from swapstone.core.factors.arm_code import (
     words_of,
 )
 from swapstone.core.factors.elf_file import symbols_of
-from swapstone.parts.explain.instruments.code_files import CodeFile
-from swapstone.parts.explain.instruments.plugin_file import Block
+from swapstone.parts.explain.instruments.plugin_file import Block, CodeFile
 from swapstone.parts.explain.instruments.symbol_tables import of_elf
-from swapstone.parts.explain.model.instruction_counts import PROGRAM, ArmCounts
+from swapstone.parts.explain.model.explanation import PROGRAM, ArmCounts
 
 
 class Kind(enum.Enum):

@@ -23,25 +23,13 @@ from typing import NamedTuple
 from swapstone.core.model import UnavailableError, UserError
 from swapstone.core.model.profile import OWN_OBJECT
 from swapstone.parts.explain.instruments import requirements
-from swapstone.parts.explain.instruments.symbolizer import Symbolizer
+from swapstone.parts.explain.instruments.perf import Symbolizer, result
 from swapstone.parts.explain.instruments.traced_run import ReferenceRuns, Region, TracedRun, Tracee, inner_command, run
 from swapstone.parts.explain.model.explanation import LISTED_FUNCTIONS, Amount, InstrumentResult
 
-_NAMED = re.compile(r"(fn|cfn|ob|cob|fl|fi|fe|cfi|cfl)=(?:\(([0-9]+)\)(?: (.*))?|(.+))$")
+_NAMED = re.compile(r"(c?)(fn|ob|f[lie])=(?:\(([0-9]+)\)(?: (.*))?|(.+))$")
 _COST = re.compile(r"(?:[+\-]?[0-9]+|\*|0x[0-9a-f]+) ([0-9]{1,19})((?: [0-9]{1,19}){0,15})$")
 _CALLS = re.compile(r"calls=([0-9]{1,19})(?: |$)")
-_TABLE = {
-    "fn": "fn",
-    "cfn": "fn",
-    "ob": "ob",
-    "cob": "ob",
-    "fl": "fl",
-    "fi": "fl",
-    "fe": "fl",
-    "cfi": "fl",
-    "cfl": "fl",
-}
-_CALLEE = ("cfn", "cob", "cfi", "cfl")
 
 
 class Cost(NamedTuple):
@@ -82,14 +70,13 @@ def records(lines: Iterable[str]) -> Iterator[Cost]:
     inclusive = False
     for raw in lines:
         line = raw.rstrip()
-        named = _NAMED.match(line)
-        if named is not None:
-            kind, number, text, whole = named.groups()
+        if (named := _NAMED.match(line)) is not None:
+            callee, kind, number, text, whole = named.groups()
+            table = kind if kind in {"fn", "ob"} else "fl"  # of fi= and fe=, too
             if text is not None:
-                names[_TABLE[kind], number] = text
-            name = whole if number is None else names.get((_TABLE[kind], number), "")
-            now[kind if kind in _CALLEE else _TABLE[kind]] = name
-            if kind == "fn":
+                names[table, number] = text
+            now[callee + table] = names.get((table, number), "") if number else whole
+            if callee + kind == "fn":
                 now["cob"] = ""
         elif line.startswith("events: "):
             events = line.split()[2:18]
@@ -194,14 +181,14 @@ def count_with(tracee: Tracee, reference: ReferenceRuns, counter: Counter) -> In
     if passes == 3:
         one, _ = _run(tracee.with_passes(1), reference, counter)
         counted = Tally({key: (count - one[key]) // 2 for key, count in counted.items() if count > one[key] + 1})
-    took = ended.elapsed_ns / (passes * tracee.operations)
-    return InstrumentResult(
-        instrument=NAME,
-        tool=requirements.version_of("valgrind"),
-        variant=tracee.variant,
-        command=" ".join((f"valgrind --tool={counter.tool}", *tracee.request.arguments)),
+    return result(
+        NAME,
+        tracee,
+        reference,
         operations=tracee.operations,
-        overhead=took / reference.wall_ns if reference.wall_ns else None,
+        took_ns=ended.elapsed_ns / passes,
+        tool="valgrind",
+        command=" ".join((f"valgrind --tool={counter.tool}", *tracee.request.arguments)),
         amounts=_amounts(tracee, counted),
         notes=(counter.note,),
     )

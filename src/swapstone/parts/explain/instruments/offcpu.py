@@ -1,28 +1,47 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Off-CPU time: each time a thread is switched out, its stack and the time until it runs again."""
+"""Off-CPU time: each time a thread is switched out, its stack and the time until it runs again.
+
+Users whom the kernel refuses perf's samples get the waits of their threads from /proc, read at intervals.
+"""
 
 from __future__ import annotations
 
 import collections
+import contextlib
 import dataclasses
+import functools
+import itertools
+import re
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
 
-import msgspec
-
+from swapstone.core.model import UnavailableError
 from swapstone.core.model.profile import KERNEL, Frame
-from swapstone.parts.explain.instruments import requirements
-from swapstone.parts.explain.instruments.instrument_result import (
+from swapstone.core.model.regular_file import text_of
+from swapstone.parts.explain.instruments import requirements, syscalls
+from swapstone.parts.explain.instruments.perf import (
     RUNS,
+    Event,
+    MeasuredWindows,
     ProfileBuilder,
     RecordedRuns,
+    Recording,
+    Symbolizer,
     planned_runs,
+    record,
     recordings,
     result,
 )
-from swapstone.parts.explain.instruments.perf import Event, Recording
-from swapstone.parts.explain.instruments.process_samples import NOTE as SAMPLED
-from swapstone.parts.explain.instruments.process_samples import sampled_recordings
-from swapstone.parts.explain.instruments.symbolizer import Symbolizer
-from swapstone.parts.explain.instruments.traced_run import ReferenceRuns, Region, Tracee
+from swapstone.parts.explain.instruments.traced_run import (
+    ReferenceRuns,
+    Region,
+    Tracee,
+    run_with_reader,
+    tasks_of,
+    with_children,
+)
 from swapstone.parts.explain.model.explanation import (
     KERNEL_LOCKS,
     NO_PROCESSOR_FRAME,
@@ -241,15 +260,121 @@ def measure(tracee: Tracee, reference: ReferenceRuns) -> InstrumentResult:
     plan = planned_runs(tracee, reference, switches=not refused)
     symbolizer, runs = Symbolizer(tracee), RecordedRuns()
     timeline = Timeline(symbolizer, callers=not refused)
-    made = (
-        sampled_recordings(tracee, reference, plan=plan, runs=runs)
-        if refused
-        else recordings(tracee, reference, options, _EVENT, plan=plan, runs=runs)
-    )
-    for first, recording in made:
+    by_perf = functools.partial(record, tracee, options, reference, mapped=reference.objects)
+    make = functools.partial(sampled_recording, tracee, reference) if refused else by_perf
+    for first, recording in recordings(tracee, make, _EVENT, plan=plan, runs=runs):
         timeline.follow(recording, first, plan.parts)
-    how = (*limits, *runs.notes()) if refused is None else (f"{SAMPLED}: {refused.reason}",)
+    how = (*limits, *runs.notes()) if refused is None else (f"{NOTE}: {refused.reason}",)
     notes, parts = (_NOTE, *how), runs.number * plan.parts
     profile = timeline.off.profile(NAME, "ns", runs.operations, notes, parts=parts) if timeline.off.total else None
-    found = result(NAME, tracee, reference, runs, profile=profile, notes=notes, lines=symbolizer.lines())
-    return msgspec.structs.replace(found, elapsed=timeline.elapsed(runs.operations, notes, parts))
+    elapsed = timeline.elapsed(runs.operations, notes, parts)
+    lines = symbolizer.lines()
+    return result(NAME, tracee, reference, **runs.facts, profile=profile, elapsed=elapsed, notes=notes, lines=lines)
+
+
+INTERVAL_S = 0.005
+MOST_THREADS = 64
+"""Of a program that are read."""
+NOTE = (
+    f"threads were sampled in /proc every {1000 * INTERVAL_S:.0f} ms: shorter waits are seldom seen, and each has its system call "
+    "alone, without callers"
+)
+_PROC = Path("/proc")
+_KERNEL = "[kernel.kallsyms]"
+_STATE = re.compile(r"\A(?s:.*)\) (\S)")  # a process may have any name
+_FAULT = "asm_exc_page_fault"
+
+
+class ThreadSample(NamedTuple):
+    """A thread at a time: whether it has work for a processor, what it waits for, and how long it ran and was ready so far, in ns."""
+
+    pid: int
+    running: bool
+    waits: tuple[str, ...]
+    ran_ns: int
+    ready_ns: int
+    turns: int
+
+
+Sample = tuple[int, Mapping[int, ThreadSample]]
+"""A time (CLOCK_MONOTONIC, ns), and the threads by number."""
+
+
+def read_threads(pids: Iterable[int], names: Mapping[int, str], proc: Path = _PROC) -> dict[int, ThreadSample]:
+    """Return the threads of some processes, at most `MOST_THREADS`; one that ends meanwhile is left out.
+
+    Args:
+        pids: the processes.
+        names: system calls by number.
+        proc: folder of the processes.
+    """
+    found: dict[int, ThreadSample] = {}
+    for pid in pids:
+        for task in tasks_of(pid, proc)[: MOST_THREADS - len(found)]:
+            state, spent = _STATE.match(text_of(task / "stat")), text_of(task / "schedstat").split()
+            if state is None or len(spent) != 3 or not all(each.isdecimal() for each in spent):
+                continue
+            running = state[1] == "R"
+            waits = () if running else _waits(text_of(task / "syscall"), text_of(task / "wchan"), names)
+            found[int(task.name)] = ThreadSample(pid, running, waits, *map(int, spent))
+    return found
+
+
+def _waits(call: str, channel: str, names: Mapping[int, str]) -> tuple[str, ...]:
+    """Return the functions of the kernel in which a thread waits, the outermost first, as far as a user may read them."""
+    number = call.split(" ", 1)[0]
+    outer = (
+        (_FAULT,) if number == "-1" else (f"__x64_sys_{names.get(int(number), number)}",) if number.isdecimal() else ()
+    )
+    return (*outer, *((channel,) if re.fullmatch(r"[A-Za-z_]\w{1,80}", channel) else ()))
+
+
+def events_of(samples: Sequence[Sample], name: str = "") -> Iterator[Event]:
+    """Yield the changes of threads between samples, as perf records them.
+
+    A thread that has work is ready for as much of the time between two samples as it was without a processor, and then runs.
+    """
+    for (at, threads), (until, after) in itertools.pairwise(samples):
+        for tid, each in threads.items():
+            event = functools.partial(Event, comm=name, pid=each.pid, tid=tid)
+            later = after.get(tid)
+            if later is None:
+                yield event("exit", time_ns=until)
+                continue
+            if each.running or later.turns != each.turns:
+                yield event("in", time_ns=at)
+            if not each.running:
+                yield event(
+                    _EVENT, time_ns=at, stack=tuple((0, function, _KERNEL) for function in reversed(each.waits))
+                )
+                yield event("out", time_ns=at)
+                continue
+            ready_ns, ran_ns = later.ready_ns - each.ready_ns, later.ran_ns - each.ran_ns
+            if ready_ns > 0 and ran_ns >= 0:
+                yield event("taken", time_ns=at)
+                yield event("in", time_ns=at + (until - at) * ready_ns // (ready_ns + ran_ns))
+
+
+def sampled_recording(tracee: Tracee, reference: ReferenceRuns) -> Recording:
+    """Sample a run.
+
+    Raises:
+        UnavailableError: it is too short.
+        UserError: it failed.
+    """
+    names: Mapping[int, str] = {}
+    with contextlib.suppress(UnavailableError):
+        names = syscalls.names()
+    samples: list[Sample] = []
+
+    def read(pid: int) -> None:
+        samples.append((time.monotonic_ns(), read_threads(sorted(with_children(pid)), names)))
+
+    ended = run_with_reader(tracee, reference, lambda _: INTERVAL_S, read)
+    known = [each for each in samples if each[1]]
+    if len(known) < 2:
+        raise UnavailableError(f"the run was too short for two samples of /proc, {1000 * INTERVAL_S:.0f} ms apart")
+    window = (known[0][0], known[-1][0]) if ended.driven is None else (ended.driven.start_ns, ended.driven.end_ns)
+    events = sorted(events_of(known, Path(tracee.program).name), key=lambda event: event.time_ns)
+    command = f"/proc/PID/task/TID/{{stat,schedstat,syscall,wchan}} of {' '.join(tracee.request.arguments)}"
+    return Recording(events, MeasuredWindows((window,)), ended, 0, command)

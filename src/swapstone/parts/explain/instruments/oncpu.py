@@ -3,21 +3,23 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from pathlib import Path
 
 from swapstone.core.model import UnavailableError, UserError
 from swapstone.core.model.regular_file import text_of
 from swapstone.parts.explain.instruments import requirements
-from swapstone.parts.explain.instruments.instrument_result import (
+from swapstone.parts.explain.instruments.perf import (
     RUNS,
     ProfileBuilder,
     RecordedRuns,
+    Symbolizer,
     planned_runs,
+    record,
     recordings,
     result,
 )
-from swapstone.parts.explain.instruments.symbolizer import Symbolizer
 from swapstone.parts.explain.instruments.traced_run import ReferenceRuns, Region, Tracee, run
 from swapstone.parts.explain.model.explanation import UNSAMPLED, InstrumentResult
 
@@ -50,22 +52,13 @@ def measure(tracee: Tracee, reference: ReferenceRuns) -> InstrumentResult:
     options = ("-e", terms, *(("-m", str(BUFFER_PAGES)) if may_lock_memory() else ()))
     plan = planned_runs(tracee, reference, samples=SAMPLES, rate_hz=RATE_HZ)
     symbolizer, adder, runs = Symbolizer(tracee), ProfileBuilder(), RecordedRuns()
-    made = recordings(
-        tracee,
-        reference,
-        options,
-        _EVENT,
-        plan=plan,
-        runs=runs,
-        enough=lambda: adder.samples >= SAMPLES,
-        kernel=not refused,
-    )
-    for first, recording in made:
-        windows = recording.windows
-        for event in recording.events:
-            if event.what.startswith(_EVENT) and event.pid != windows.pid and windows.contains(event.time_ns):
-                part = first + windows.part_of(event.time_ns, plan.parts)
-                adder.add(symbolizer.stack(event), 1e9 / RATE_HZ, part)
+    make = functools.partial(record, tracee, options, reference, mapped=reference.objects, kernel=not refused)
+    for first, recording in recordings(
+        tracee, make, _EVENT, plan=plan, runs=runs, enough=lambda: adder.samples >= SAMPLES
+    ):
+        for event in recording.work(_EVENT):
+            part = first + recording.windows.part_of(event.time_ns, plan.parts)
+            adder.add(symbolizer.stack(event), 1e9 / RATE_HZ, part)
     if not adder.samples:
         raise UserError("The work was too short for a single sample.")
     few = f"{adder.samples} samples in {runs.number} run{'s' * (runs.number != 1)}; {SAMPLES} are wanted, but would take too long"
@@ -80,7 +73,7 @@ def measure(tracee: Tracee, reference: ReferenceRuns) -> InstrumentResult:
         adder.add_share((UNSAMPLED,), system / (user + system))
         notes = (*notes, f"{refused.reason}: time in the kernel is that of wait4(2), without functions")
     profile = adder.profile(NAME, "ns", runs.operations, notes, parts=runs.number * plan.parts)
-    return result(NAME, tracee, reference, runs, profile=profile, notes=notes, lines=symbolizer.lines())
+    return result(NAME, tracee, reference, **runs.facts, profile=profile, notes=notes, lines=symbolizer.lines())
 
 
 def may_lock_memory(process: Path = Path("/proc/self")) -> bool:

@@ -12,11 +12,12 @@ from swapstone.core.model import UnavailableError
 from swapstone.core.model.memory_phases import HUGE, MEMORY, RESIDENT
 from swapstone.core.model.regular_file import text_of
 from swapstone.parts.explain.explanation.surroundings import read_limits
-from swapstone.parts.explain.instruments.process_samples import run_with_reader
+from swapstone.parts.explain.instruments.perf import result
 from swapstone.parts.explain.instruments.traced_run import (
     ReferenceRuns,
     Region,
     Tracee,
+    run_with_reader,
     session_members,
 )
 from swapstone.parts.explain.model.explanation import Amount, InstrumentResult
@@ -81,14 +82,12 @@ def measure(tracee: Tracee, reference: ReferenceRuns) -> InstrumentResult:
     if not any(readings):
         raise UnavailableError("the run was too short for a reading of its memory")
     operations = ended.driven.requests if ended.driven is not None else tracee.operations * tracee.passes
-    took = ended.elapsed_ns / operations
-    return InstrumentResult(
-        instrument=NAME,
-        tool="",
-        variant=tracee.variant,
-        command=" ".join(tracee.request.arguments),
+    return result(
+        NAME,
+        tracee,
+        reference,
         operations=operations,
-        overhead=took / reference.wall_ns if reference.wall_ns and tracee.region is Region.PROGRAM else None,
+        took_ns=ended.elapsed_ns if tracee.region is Region.PROGRAM else 0,
         amounts=tuple(Amount(group=MEMORY, name=name, value=float(size)) for name, size in most.items()),
         limits=tuple((name, tuple(values)[:MOST_LIMITS]) for name, values in limits.items()),
     )

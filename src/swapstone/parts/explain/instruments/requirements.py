@@ -92,22 +92,22 @@ def _refused(what: str) -> MissingRequirement:
 
 
 @functools.cache
-def tracing_wrapper() -> tuple[str, ...] | MissingRequirement:
-    """Return the command prefix with which perf can use tracepoints, or why it can't.
+def tracing_wrapper() -> tuple[tuple[str, ...], MissingRequirement | None]:
+    """Return the command prefix with which perf can use tracepoints, and why it can't.
 
     If tracefs is not mounted, the prefix mounts it in a mount namespace of the command.
     """
     if os.geteuid() != 0:
         readable = os.access(f"{TRACING}/events", os.R_OK | os.X_OK)
-        return () if readable else MissingRequirement("tracefs needs root", "start swapstone as root")
+        return (), None if readable else MissingRequirement("tracefs needs root", "start swapstone as root")
     if Path(f"{TRACING}/events").is_dir():
-        return ()
+        return (), None
     mount = f'mount -t tracefs tracefs {TRACING} && exec "$@"'
     wrapper = ("unshare", "--mount", "--propagation", "private", "sh", "-c", mount, "sh")
     result = _run((*wrapper, "test", "-d", f"{TRACING}/events/syscalls"))
     if result is not None and result.returncode == 0:
-        return wrapper
-    return MissingRequirement(
+        return wrapper, None
+    return (), MissingRequirement(
         f"tracefs can't be mounted on {TRACING}"
         + (f": {result.stderr.strip()[:120]}" if result and result.stderr.strip() else ""),
         "a kernel with CONFIG_FTRACE_SYSCALLS=y; in a container: --privileged, or -v /sys/kernel/tracing:/sys/kernel/tracing",
@@ -119,8 +119,7 @@ def missing_tracepoints() -> MissingRequirement | None:
 
     Root comes before the setting of the kernel's samples: without it, that setting alone would enable nothing.
     """
-    missing, wrapper = missing_tool("perf", "linux-perf"), tracing_wrapper()
-    return missing or (wrapper if isinstance(wrapper, MissingRequirement) else missing_perf())
+    return missing_tool("perf", "linux-perf") or tracing_wrapper()[1] or missing_perf()
 
 
 def missing_kernel_names(symbols: Path = Path("/proc/kallsyms")) -> MissingRequirement | None:

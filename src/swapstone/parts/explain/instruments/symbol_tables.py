@@ -22,58 +22,25 @@ from elftools.elf.relocation import RelocationSection
 from elftools.elf.sections import NoteSection
 
 from swapstone.core.factors.elf_file import MOST_UNPACKED_BYTES, DamagedElfError, content_of, open_elf, symbols_of
-from swapstone.core.model import UserError, grouped
+from swapstone.core.model import grouped
 from swapstone.core.model.directories import cache_dir, write_whole
+from swapstone.core.model.temporary_folder import TemporaryFolder
 
-_MAGIC = b"!<arch>\n"
-_METHOD = b"swapstone-archive 1"  # changes with what `matches` finds
-_HEADER = 60
+_METHOD = b"swapstone-archive 2"  # changes with what `matches` finds
 _EXECUTABLE = 4  # SHF_EXECINSTR
 _FILLED = 4  # bytes that a relocation of code changes; the maximum on the supported processors
 _FUNCTION = 2  # STT_FUNC
 _SHORTEST = 8  # consecutive unrelocated bytes that a match needs
 
 
-def members(data: bytes) -> Iterator[tuple[str, bytes]]:
-    """Yield name and content of each member of an archive (ar's common format, GNU's long names).
-
-    Raises:
-        UserError: a member's header is damaged.
-    """
-    if not data.startswith(_MAGIC):
-        return
-    at, names = len(_MAGIC), b""
-    while at + _HEADER <= len(data):
-        name, size = data[at : at + 16].strip(), _number(data[at + 48 : at + 58])
-        content = data[at + _HEADER : at + _HEADER + size]
-        at += _HEADER + size + (size & 1)
-        if name == b"//":
-            names = content
-        elif name not in {b"/", b"/SYM64/"}:
-            if name.startswith(b"/"):
-                name, slash, _ = names[_number(name[1:]) :].partition(b"/")
-                if not slash:
-                    raise UserError("An archive is damaged: it lacks the name of a member.")
-            yield name.decode(errors="replace").rstrip("/"), content
-
-
-def _number(field: bytes) -> int:
-    """Return a decimal number of a member's header, which is padded with blanks."""
-    digits = field.strip()
-    if not digits.isdigit():
-        raise UserError(f"An archive is damaged: {field[:20]!r} is no number.")
-    return int(digits)
-
-
-def matches(library: Path, companion: Path) -> list[tuple[int, int, str]]:
-    """Find the functions of an archive's objects in a library.
+def matches(library: Path, objects: Path) -> list[tuple[int, int, str]]:
+    """Find the functions of a relocatable file in a library.
 
     Returns:
         Triples (address, size, name). A section that occurs more than once, or not at all, is left out.
 
     Raises:
-        UserError: the archive is damaged.
-        DamagedElfError: the library is damaged.
+        DamagedElfError: a file is damaged.
         OSError: a file can't be read.
     """
     with open_elf(library) as elf:
@@ -81,11 +48,8 @@ def matches(library: Path, companion: Path) -> list[tuple[int, int, str]]:
         if text is None:
             return []
         code, base = content_of(text), int(text["sh_addr"])
-    found: list[tuple[int, int, str]] = []
-    for _, content in members(companion.read_bytes()):
-        with contextlib.suppress(DamagedElfError), open_elf(content) as elf:
-            found += _of_object(elf, code, base)
-    return sorted(set(found))
+    with open_elf(objects) as elf:
+        return sorted(set(_of_object(elf, code, base)))
 
 
 def _of_object(elf: ELFFile, code: bytes, base: int) -> list[tuple[int, int, str]]:
@@ -142,7 +106,7 @@ def occurrences(part: bytes, whole: bytes) -> Iterator[int]:
 _FUNCTIONS = (2, 10)  # STT_FUNC, STT_GNU_IFUNC
 _BUILD_ID = re.compile(r"[0-9a-f]{8,128}")
 DEBUG = Path("/usr/lib/debug")
-_FETCH_S = 120
+_LONGEST_S = 120
 
 
 Found = TypeVar("Found")
@@ -307,7 +271,7 @@ def _places(path: Path, build: str) -> Iterator[Path]:
     if os.environ.get("DEBUGINFOD_URLS"):
         with contextlib.suppress(OSError, subprocess.SubprocessError):
             command = ("debuginfod-find", "debuginfo", build)
-            fetched = subprocess.run(command, capture_output=True, text=True, timeout=_FETCH_S, check=True)
+            fetched = subprocess.run(command, capture_output=True, text=True, timeout=_LONGEST_S, check=True)
             yield Path(fetched.stdout.strip())
 
 
@@ -326,8 +290,12 @@ def _matched(path: Path, companion: Path) -> list[tuple[int, int, str]]:
     with contextlib.suppress(OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return msgspec.json.decode(kept.read_bytes(), type=list[tuple[int, int, str]])
     try:
-        found = matches(path, companion)
-    except (OSError, UserError, DamagedElfError):
+        with TemporaryFolder("symbols") as folder:
+            objects = Path(folder, "objects.o")  # of the archive, with each of their sections
+            command = ("ld", "-r", "--unique", "--whole-archive", "-o", str(objects), str(companion))
+            subprocess.run(command, capture_output=True, timeout=_LONGEST_S, check=True)
+            found = matches(path, objects)
+    except (OSError, subprocess.SubprocessError, DamagedElfError):
         return []
     write_whole(kept, msgspec.json.encode(found))
     return found

@@ -14,9 +14,7 @@ from swapstone.core.artifacts.distribution_packages import install_command
 from swapstone.core.model import UnavailableError, UserError
 from swapstone.core.model.profile import KERNEL, Frame
 from swapstone.parts.explain.instruments import requirements
-from swapstone.parts.explain.instruments.instrument_result import ProfileBuilder, RecordedRuns, result
-from swapstone.parts.explain.instruments.perf import passes, record
-from swapstone.parts.explain.instruments.symbolizer import Symbolizer
+from swapstone.parts.explain.instruments.perf import ProfileBuilder, RecordedRuns, Symbolizer, passes, record, result
 from swapstone.parts.explain.instruments.traced_run import CUT, ReferenceRuns, Region, Tracee, run
 from swapstone.parts.explain.model.explanation import Amount, InstrumentResult
 
@@ -77,7 +75,7 @@ def _by_tracepoints(tracee: Tracee, reference: ReferenceRuns) -> InstrumentResul
         recording = record(tracee, options, reference, tracepoints=True, mapped=reference.objects)
     symbolizer, adder, counted = Symbolizer(tracee), ProfileBuilder(), collections.Counter[str]()
     known_names = names()
-    for event in recording.work([_EVENT]):
+    for event in recording.work(_EVENT):
         found = _NUMBER.match(event.trace)
         number = int(found[1]) if found else -1
         name = known_names.get(number, f"number {number}")
@@ -90,7 +88,7 @@ def _by_tracepoints(tracee: Tracee, reference: ReferenceRuns) -> InstrumentResul
         NAME,
         tracee,
         reference,
-        runs,
+        **runs.facts,
         amounts=amounts,
         profile=adder.profile(NAME, "1", runs.operations, runs.notes()),
         notes=runs.notes(),
@@ -122,14 +120,14 @@ def _by_ptrace(tracee: Tracee, reference: ReferenceRuns, why: str) -> Instrument
     operations = pieces * tracee.operations if tracee.region is Region.PASSES else tracee.operations
     if not operations:
         raise UserError("The output of strace has no markers of the work's begin and end.")
-    took = (span_ns or ended.elapsed_ns) / operations
-    return InstrumentResult(
-        instrument=NAME,
-        tool=requirements.version_of("strace"),
-        variant=tracee.variant,
-        command=" ".join((*before[:-2], *tracee.request.arguments)),
+    return result(
+        NAME,
+        tracee,
+        reference,
         operations=operations,
-        overhead=took / reference.wall_ns if reference.wall_ns else None,
+        took_ns=span_ns or ended.elapsed_ns,
+        tool="strace",
+        command=" ".join((*before[:-2], *tracee.request.arguments)),
         amounts=_amounts(counted, tracee, pieces, operations),
         notes=(
             f"counted by strace, because tracepoints are unavailable: {why}",

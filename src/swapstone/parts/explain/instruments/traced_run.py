@@ -290,9 +290,8 @@ def launched(request: TrialRequest, pid_file: Path | None = None) -> tuple[str, 
         request: arguments, environment, processors and priority.
         pid_file: gets the process's number, which the program keeps; None for none.
     """
-    if "/" not in request.arguments[0] or any(cpu >= _MOST_PROCESSORS for cpu in request.cpus):
-        return None
-    if (launcher := _launcher()) is None:
+    known = "/" in request.arguments[0] and all(cpu < _MOST_PROCESSORS for cpu in request.cpus)
+    if not known or (launcher := _launcher()) is None:
         return None
     variables = [f"{name}={value}" for name, value in request.environment]
     place = (f"{request.root_layer}/root", request.cwd) if request.root else ("", "")
@@ -436,7 +435,6 @@ class ReferenceRuns:
     Attributes:
         metrics: medians by name: ``wall``, ``cpu`` per operation in ns, ``nvcsw`` and others per pass.
         objects: files that the process had mapped executable.
-        preload: of these, the objects that the loader preloaded.
         folder: a scratch folder.
         longest_s: duration of the longest reference run, with the start and the end of its processes.
         notify: called with a line when a wait takes longer than `QUIET_S`.
@@ -445,7 +443,6 @@ class ReferenceRuns:
 
     metrics: Mapping[str, float]
     objects: tuple[str, ...]
-    preload: tuple[str, ...]
     folder: Path
     longest_s: float = 1.0
     notify: Callable[[str], None] = lambda _: None
@@ -487,13 +484,12 @@ CUT = -1000
 
 @dataclasses.dataclass(frozen=True)
 class TracedRun:
-    """A finished run: output of the program and the instrument, exit status, duration, the load of a server, the process if noted.
+    """A finished run: standard error of the program and the instrument, exit status, duration, the load of a server, the process if noted.
 
     Attributes:
         user_s, system_s: processor time in user mode and in the kernel, with that of the instrument.
     """
 
-    stdout: bytes
     stderr: str
     status: int
     elapsed_ns: int
@@ -534,7 +530,7 @@ def run(
     Args:
         before: the instrument's command; the tracee's command is appended.
         tracee: what to run.
-        reference: has the scratch folder for its output, and limits its duration. It runs in the folder that its request names.
+        reference: has the scratch folder, and limits its duration. It runs in the folder that its request names.
         note_pid: whether the result has the number of the program's first process.
         complete: whether `before` has the tracee's command, too.
         partial: whether a run that takes longer than the limit is ended, and no error.
@@ -562,7 +558,7 @@ def run(
     start, before_s = time.monotonic_ns(), resource.getrusage(resource.RUSAGE_CHILDREN)
     with (
         Path(request.stdin or os.devnull).open("rb") as stdin,
-        tempfile.TemporaryFile(dir=reference.folder) as stdout,
+        tempfile.TemporaryFile(dir=reference.folder) as stdout,  # not read, but /dev/null would take less time
         tempfile.TemporaryFile(dir=reference.folder) as stderr,
     ):
         try:
@@ -585,7 +581,7 @@ def run(
                 status = process.wait(reference.limit_s)
         except subprocess.TimeoutExpired as error:
             if partial:
-                return TracedRun(b"", "", CUT, time.monotonic_ns() - start)
+                return TracedRun("", CUT, time.monotonic_ns() - start)
             raise UnavailableError(
                 f"a run took longer than {reference.limit_s:.0f} s under {under}; without it the longest took "
                 f"{reference.longest_s:.3g} s"
@@ -593,10 +589,8 @@ def run(
         finally:
             _end(process)
         elapsed, after_s = time.monotonic_ns() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
-        stdout.seek(0)
         stderr.seek(0)
         return TracedRun(
-            stdout.read(),
             stderr.read().decode(errors="replace"),
             status,
             elapsed,
@@ -605,6 +599,41 @@ def run(
             after_s.ru_utime - before_s.ru_utime,
             after_s.ru_stime - before_s.ru_stime,
         )
+
+
+def run_with_reader(
+    tracee: Tracee, reference: ReferenceRuns, interval_s: Callable[[float], float], read: Callable[[int], None]
+) -> TracedRun:
+    """Run a program to its end, and read it meanwhile.
+
+    Args:
+        tracee: the program.
+        reference: its runs without an instrument.
+        interval_s: returns the time until the next reading in seconds; given is that since the first.
+        read: called with the number of its first process, as soon as that is known.
+
+    Raises:
+        UserError: the run failed.
+    """
+    pid_file = reference.folder / PID_FILE
+    pid_file.unlink(missing_ok=True)  # of an earlier run
+    start, over = time.monotonic(), threading.Event()
+
+    def follow() -> None:
+        while not over.wait(interval_s(time.monotonic() - start)):
+            if (pid := text_of(pid_file)).isdecimal():
+                read(int(pid))
+
+    reader = threading.Thread(target=follow, daemon=True)
+    reader.start()
+    try:
+        ended = run(("env",), tracee, reference, note_pid=True)
+    finally:
+        over.set()
+        reader.join(QUIET_S)  # the kernel may delay the last reading
+    if ended.status != 0 and ended.driven is None:
+        raise UserError(f"The run ended with status {ended.status}.")
+    return ended
 
 
 def _noted(pid_file: Path | None) -> int:

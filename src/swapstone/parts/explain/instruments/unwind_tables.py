@@ -22,7 +22,6 @@ from pathlib import Path
 
 from elftools.dwarf.callframe import FDE
 from elftools.elf.elffile import ELFFile
-from elftools.elf.relocation import RelocationSection
 
 from swapstone.core.factors.elf_file import DamagedElfError, open_elf
 from swapstone.core.model.directories import cache_dir
@@ -42,8 +41,6 @@ _LINE = re.compile(r"\s{0,16}([0-9a-f]{1,16}):\t(\S{1,40})(?:[ \t]{1,40}(.{0,200
 _TARGET = re.compile(r"(?:bnd )?([0-9a-f]{1,16})(?: |$)")
 _NUMBER = re.compile(r"\$(-?0x[0-9a-f]{1,16}|-?(?:0|[1-9][0-9]{0,15})),%rsp$")
 _FROM_RSP = re.compile(r"(-?0x[0-9a-f]{1,16})\(%rsp\),%rsp$")
-_FROM_RBP = re.compile(r"(-?0x[0-9a-f]{1,16})?\(%rbp\),%rsp$")
-_STORED = re.compile(r"%(rbx|rbp|r1[2-5]),(-?0x[0-9a-f]{1,16})?\(%rsp\)$")
 _POINTER = re.compile(r"#\s{1,4}([0-9a-f]{1,16})(?: |$)")
 
 
@@ -152,75 +149,37 @@ def _ends(one: Instruction) -> bool:
 def _after(one: Instruction, state: FrameState) -> FrameState | None:
     """Return the state after an instruction; None if it can't be derived."""
     name, operands = one.name, one.operands
-    if name.startswith("push"):
-        return _pushed(state, operands)
-    if name.startswith("pop"):
-        return _popped(state, operands)
+    register = REGISTERS.get(operands.removeprefix("%"))
+    if state.register == RBP:  # until the end of the function the CFA does not depend on the stack pointer
+        return None if name == "leave" or (name.startswith("pop") and register == RBP) else state
+    if name == "mov" and operands == "%rsp,%rbp" and state.saved == _AFTER_PUSH_RBP:
+        return FrameState(RBP, state.offset, state.saved) if state.offset == _FRAME_POINTER else state
+    by = _lowered(name, operands)
+    if by is None or not 0 < (offset := state.offset + by) <= MOST_HEIGHT:
+        return None
+    saved = state.saved
+    if name.startswith("push") and register is not None and register not in dict(saved):
+        saved = (*saved, (register, -offset))
+    if name.startswith("pop"):  # restored, if it is popped from where it was stored
+        saved = tuple(each for each in saved if each != (register, -state.offset))
+    return FrameState(RSP, offset, saved)
+
+
+def _lowered(name: str, operands: str) -> int | None:
+    """Return by how many bytes an instruction lowers the stack pointer; None if that can't be derived."""
+    if name.startswith(("push", "pop")):
+        return 8 if name.startswith("push") else -8
     if name == "leave":
-        return _moved(dataclasses.replace(state, register=RSP), -8) if state.register == RBP else None
-    if name == "mov" and operands == "%rsp,%rbp" and state.register == RSP and state.saved == _AFTER_PUSH_RBP:
-        return dataclasses.replace(state, register=RBP) if state.offset == _FRAME_POINTER else state
-    if name.startswith("mov") and (hit := _STORED.fullmatch(operands)) and state.register == RSP:
-        number = REGISTERS[hit[1]]
-        if number not in dict(state.saved):
-            at = int(hit[2] or "0", 16) - state.offset
-            return dataclasses.replace(state, saved=(*state.saved, (number, at)))
-        return state
+        return None
     if not operands.endswith("%rsp") or name.startswith(("cmp", "test")):
-        return state
-    return _assigned(name, operands, state)
-
-
-def _assigned(name: str, operands: str, state: FrameState) -> FrameState | None:
-    """Return the state after an assignment to the stack pointer."""
-    if state.register == RBP:  # the CFA doesn't depend on the stack pointer
-        if name == "lea" and (hit := _FROM_RBP.fullmatch(operands)):
-            below = int(hit[1] or "0", 16)
-            return dataclasses.replace(state, register=RSP, offset=state.offset - below)
-        if name == "mov" and operands == "%rbp,%rsp":
-            return dataclasses.replace(state, register=RSP)
-        return state
+        return 0
     if name in {"sub", "add", "subq", "addq"} and (hit := _NUMBER.fullmatch(operands)):
-        number = int(hit[1], 0)
-        return _moved(state, number if name.startswith("sub") else -number)
-    if name == "lea" and (hit := _FROM_RSP.fullmatch(operands)):
-        return _moved(state, -int(hit[1], 16))
-    return None
+        return int(hit[1], 0) * (1 if name.startswith("sub") else -1)
+    hit = _FROM_RSP.fullmatch(operands) if name == "lea" else None
+    return -int(hit[1], 16) if hit else None
 
 
-def _moved(state: FrameState, by: int) -> FrameState | None:
-    """Return the state after the stack pointer was lowered."""
-    offset = state.offset + by
-    return dataclasses.replace(state, offset=offset) if 0 < offset <= MOST_HEIGHT else None
-
-
-def _pushed(state: FrameState, operands: str) -> FrameState | None:
-    if state.register == RBP:
-        return state
-    after = _moved(state, 8)
-    number = REGISTERS.get(operands.removeprefix("%"))
-    if after is None or number is None or number in dict(state.saved):
-        return after
-    return dataclasses.replace(after, saved=(*state.saved, (number, -after.offset)))
-
-
-def _popped(state: FrameState, operands: str) -> FrameState | None:
-    number = REGISTERS.get(operands.removeprefix("%"))
-    if state.register == RBP:
-        return None if number == RBP else state
-    after = _moved(state, -8)
-    if after is None or number is None:
-        return after
-    where = dict(state.saved).get(number)
-    restored = where == -state.offset  # popped from where it was stored
-    return (
-        dataclasses.replace(after, saved=tuple(each for each in state.saved if each[0] != number))
-        if restored
-        else after
-    )
-
-
-_VERSION = "3"
+_VERSION = "4"
 """Changes with the tables that are derived from the same file."""
 
 MOST_TABLES = 0.02
@@ -234,7 +193,6 @@ _HEADER, _ENCODINGS = "<BBBBiI", (0x1B, 0x03, 0x3B)  # DW_EH_PE_pcrel | sdata4; 
 _CODE, _INDEX = "swapstone_code", ".eh_frame_hdr"
 _PAGE = 4096
 _READABLE = 4  # PF_R alone
-_RELATIVE = 8  # R_X86_64_RELATIVE
 
 
 def root_with_tables(
@@ -310,9 +268,9 @@ def _make(path: Path, copy: Path) -> None:
         OSError, subprocess.SubprocessError: a program of binutils fails, or the tables are too large; DamagedElfError: the file is damaged.
     """
     code = disassembled(path)
-    pointers, kept, rooms = layout_of(path)
+    kept, rooms = layout_of(path)
     named = {one.address for one in table_of(path) or () if ".cold" not in one.name}
-    entries = pointers | named | entries_in(code)
+    entries = named | entries_in(code)
     known = states(code, entries)
     starts = [one.start for one in kept]
     for one in code:
@@ -363,29 +321,14 @@ class Room:
     size: int
 
 
-def layout_of(path: Path) -> tuple[set[int], list[Kept], list[Room]]:
-    """Read what the tables of a file need of it.
-
-    Returns:
-        Addresses of functions, by relocations; the file's own entries, in order of functions; where tables may be, the smallest first.
+def layout_of(path: Path) -> tuple[list[Kept], list[Room]]:
+    """Return a file's own entries, in order of functions, and where tables may be, the smallest first.
 
     Raises:
         OSError: it can't be read; DamagedElfError: it is damaged.
     """
     with open_elf(path) as elf:
-        text = elf.get_section_by_name(".text")
-        if text is None:
-            raise DamagedElfError("it has no code")
-        start, end = int(text["sh_addr"]), int(text["sh_addr"] + text["sh_size"])
-        # Relocations relative to the load address contain addresses: of functions in tables among them.
-        pointers = {
-            int(entry["r_addend"])
-            for section in elf.iter_sections()
-            if isinstance(section, RelocationSection) and section.is_RELA()
-            for entry in section.iter_relocations()
-            if entry["r_info_type"] == _RELATIVE and start <= entry["r_addend"] < end
-        }
-        return pointers, _kept(elf), _rooms(elf)
+        return _kept(elf), _rooms(elf)
 
 
 def _kept(elf: ELFFile) -> list[Kept]:

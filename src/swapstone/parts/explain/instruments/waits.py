@@ -10,24 +10,22 @@ import re
 from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 
-import msgspec
-
 from swapstone.core.model import UnavailableError
 from swapstone.core.model.profile import KERNEL, Frame
 from swapstone.core.model.safe_text import safe
-from swapstone.parts.explain.instruments.instrument_result import RecordedRuns, result
 from swapstone.parts.explain.instruments.perf import (
     COMM_BYTES,
     Event,
     MeasuredWindows,
+    RecordedRuns,
     Recording,
+    Symbolizer,
     TooLargeError,
     record,
+    result,
 )
-from swapstone.parts.explain.instruments.symbolizer import Symbolizer
 from swapstone.parts.explain.instruments.traced_run import ReferenceRuns, Tracee
-from swapstone.parts.explain.model.explanation import InstrumentResult
-from swapstone.parts.explain.model.wait_causes import (
+from swapstone.parts.explain.model.explanation import (
     COMPUTING,
     DELAYED_ACK,
     DISK,
@@ -44,6 +42,7 @@ from swapstone.parts.explain.model.wait_causes import (
     TIMER,
     UNSEEN,
     EndedWaits,
+    InstrumentResult,
     ProcessorTaken,
 )
 
@@ -163,7 +162,6 @@ wait was as long as such a delay: 40 ms or more (TCP_DELACK_MIN), less a tick. U
 MOST_PAST = 256
 """Intervals of a thread that are kept. What lies before them is `UNSEEN`."""
 
-MOST_LENGTHS = 20_000
 MOST_REASONS = 40
 
 Reason = tuple[str, str]
@@ -224,7 +222,6 @@ class WaitChains:
         self._expired: dict[int, int] = {}
         self._sums: Parts = collections.Counter()
         self._lengths: dict[Reason, list[int]] = {}
-        self._numbers: collections.Counter[Reason] = collections.Counter()
         self._taken: collections.Counter[str] = collections.Counter()
         self.unrecorded = 0
 
@@ -246,12 +243,12 @@ class WaitChains:
     def ended(self, operations: float) -> tuple[EndedWaits, ...]:
         """Return the waits per operation, those with the longest sum first."""
         most = sorted(self._sums.items(), key=lambda one: (-one[1], one[0]))[:MOST_REASONS]
-        lengths = {reason: sorted(self._lengths.get(reason, [0])) for reason, _ in most}
+        lengths = {reason: sorted(self._lengths.get(reason, ())) or [0] for reason, _ in most}
         return tuple(
             EndedWaits(
                 reason=reason[0],
                 whose=reason[1],
-                waits=self._numbers[reason] / operations,
+                waits=len(self._lengths.get(reason, ())) / operations,
                 total_ns=total / operations,
                 short_ns=float(lengths[reason][len(lengths[reason]) // 10]),
                 long_ns=float(lengths[reason][len(lengths[reason]) * 9 // 10]),
@@ -261,9 +258,10 @@ class WaitChains:
 
     def notes(self) -> tuple[str, ...]:
         """Return a sentence on waits whose end was not recorded, if there are any."""
+        waits = sum(map(len, self._lengths.values())) + self.unrecorded
         text = (
-            f"the kernel recorded no event for the end of {self.unrecorded} of {self._numbers.total() + self.unrecorded} waits of the "
-            "program's threads: their time is in no line of the waits"
+            f"the kernel recorded no event for the end of {self.unrecorded} of {waits} waits of the program's threads: their time is in no "
+            "line of the waits"
         )
         return (text,) if self.unrecorded else ()
 
@@ -365,10 +363,7 @@ class WaitChains:
         for reason, length in parts.items():
             self._sums[reason] += length * share  # type: ignore[assignment]  # a Counter adds floats as well
         largest = max(parts, key=lambda each: (parts[each], each))
-        self._numbers[largest] += 1
-        lengths = self._lengths.setdefault(largest, [])
-        if len(lengths) < MOST_LENGTHS:
-            lengths.append(at - since)
+        self._lengths.setdefault(largest, []).append(at - since)
 
     def _parts(self, event: Event, since: int, at: int) -> Parts:
         """Return the reasons of a wait that an event ends."""
@@ -459,8 +454,15 @@ def measure(tracee: Tracee, reference: ReferenceRuns) -> InstrumentResult:
     chains = WaitChains(recording.windows, recording.ended.pid, driver, Symbolizer(tracee).stack)
     chains.follow(recording.events)
     runs = RecordedRuns().add(recording, tracee, [SWITCH, WAKING])
-    found = result(NAME, tracee, reference, runs, notes=(*notes, *chains.notes(), *runs.notes()))
-    return msgspec.structs.replace(found, waits=chains.ended(runs.operations), taken=chains.taken(runs.operations))
+    return result(
+        NAME,
+        tracee,
+        reference,
+        **runs.facts,
+        notes=(*notes, *chains.notes(), *runs.notes()),
+        waits=chains.ended(runs.operations),
+        taken=chains.taken(runs.operations),
+    )
 
 
 def delayed_ack_options(symbols: Path = Path("/proc/kallsyms")) -> tuple[str, ...]:

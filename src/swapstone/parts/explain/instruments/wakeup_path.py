@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Derive the path of a wake-up from the blocks that a machine executed: from the timer's expiry to the thread's reading of the clock.
+"""Run the replicate with the worst wake-up again, and derive its path: from the timer's expiry to the thread's reading of the clock.
 
 The program reports how late it was, so the expiry is that many instructions before the reading of the clock. Calls are followed by
 their instructions and by the addresses that they return to.
 
 A program that counts latencies in a histogram increments one bin for each. The address of that write shows the latency, exactly. So the
 instruction that writes to the bins is recognised by the addresses that it wrote to, and the machine's blocks are kept up to the write
-with the highest address: the maximum (native/plugin/wakeups.c).
+with the highest address: the maximum (native/plugin/wakeups.c). The plugin runs twice: first to find that instruction, then to keep what
+precedes the maximum.
 """
 
 from __future__ import annotations
@@ -16,22 +17,34 @@ import dataclasses
 import itertools
 import re
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
-from swapstone.core.model import UnavailableError
+from swapstone.core.factors.elf_file import DamagedElfError, open_elf
+from swapstone.core.model import Run, UnavailableError
 from swapstone.core.model.profile import KERNEL, NAMELESS, Frame, Profile
-from swapstone.parts.explain.instruments.function_names import KernelSymbols
-from swapstone.parts.explain.instruments.instruction_kinds import Kind, Processor, kinds_of
+from swapstone.core.targets import MachineConfig
+from swapstone.core.targets.observed_target import ObservedTarget
+from swapstone.core.wire.cyclictest import decode_cyclictest
+from swapstone.parts.explain.instruments.counted_runs import (
+    KERNEL_START,
+    CountContext,
+    ObservedTrial,
+)
+from swapstone.parts.explain.instruments.instruction_kinds import PROCESSORS, Kind, Processor, kinds_of
 from swapstone.parts.explain.instruments.plugin_file import (
     Block,
-    damaged,
+    KernelSymbols,
+    check,
     decode_blocks,
     decode_numbers,
     decode_table,
+    read_code,
+    read_output,
     require_end,
 )
-from swapstone.parts.explain.model.instruction_counts import MOST_DEPTH, DisabledSection, WakeupPath
+from swapstone.parts.explain.model.explanation import MOST_FOLLOWED, DisabledSection, WakeupPath
 
 HEADER = b"swapstone-wakeups 2"
 MOST_BYTES = 96 << 20
@@ -96,9 +109,9 @@ def decode_wakeups(data: bytes) -> WakeupTrace:
     blocks, at = decode_blocks(data, at, values["blocks"])
     steps, at = decode_table(data, at, values["steps"], _STEP)
     require_end(data, at, f"{len(steps)} steps")
-    for number, executed in steps:
-        if number > len(blocks) or (number and executed > len(blocks[number - 1].sizes)):
-            raise damaged(f"a step has {executed} instructions of block {number} of {len(blocks)}")
+    sizes = [1 << 32, *(len(block.sizes) for block in blocks)]  # a block that found no room may have any number
+    for number, executed in (each for each in steps if each[0] >= len(sizes) or each[1] > sizes[each[0]]):
+        check(False, f"a step has {executed} instructions of block {number} of {len(blocks)}")
     return WakeupTrace(
         marks=values["marks"],
         cycle=values["cycle"],
@@ -280,16 +293,10 @@ def _milestones(events: _Events, latency_us: int, ns_per_instruction: int) -> _M
                 else f"the interrupt began {events.positions[entry]} before."
             )
         )
-    waited = (
-        any(
-            Kind.WAIT in events.code(at).kinds
-            for at in range(entry - 1, -1, -1)
-            if events.positions[at] <= least + slack
-        )
-        if events.positions[entry] < least
-        else False
+    before_entry = (at for at in range(entry - 1, -1, -1) if events.positions[at] <= least + slack)
+    is_delayed = least - events.positions[entry] > slack and not any(
+        Kind.WAIT in events.code(at).kinds for at in before_entry
     )
-    is_delayed = least - events.positions[entry] > slack and not waited
     expiry = least if is_delayed else events.positions[entry]
     if is_delayed and events.positions[0] < expiry:
         raise UnavailableError(
@@ -341,34 +348,27 @@ class _Stack:
 
     def enter(self, name: Name, returns_to: int, interrupted: tuple[_Code, bool] | None = None) -> None:
         """Enter a function that was called, or a handler of an interrupt."""
-        if len(self.frames) >= MOST_DEPTH:
+        if len(self.frames) >= MOST_FOLLOWED:
             self.frames = []
         self.frames.append(_Frame(name, returns_to, interrupted))
 
-    def replace(self, name: Name) -> None:
-        """Continue in another function with the same callers, as after a tail call."""
-        self.frames[-1] = self.frames[-1]._replace(name=name)
-
-    def leave(self, address: int) -> bool:
-        """Return to an address; return whether a caller has it."""
-        for at in range(len(self.frames) - 1, 0, -1):
-            if self.frames[at].returns_to == address:
-                del self.frames[at:]
-                return True
-        return False
-
-    def leave_interrupt(self) -> tuple[_Code, bool] | None:
-        """Return to the code that was interrupted last; return its last block, or None if the interruption was not seen."""
-        for at in range(len(self.frames) - 1, 0, -1):
-            if (interrupted := self.frames[at].interrupted) is not None:
-                del self.frames[at:]
-                return interrupted
-        return None
+    def leave(self, fits: Callable[[_Frame], bool]) -> _Frame | None:
+        """Return from the innermost function that fits, but the outermost one; return it, or None if none fits."""
+        at = next((at for at in range(len(self.frames) - 1, 0, -1) if fits(self.frames[at])), 0)
+        if not at:
+            return None
+        left = self.frames[at]
+        del self.frames[at:]
+        return left
 
 
 def _step(stack: _Stack, before: _Code | None, code: _Code, *, is_entry: bool, was_whole: bool) -> None:
     """Follow the execution from a block to the next one."""
     name = code.name
+
+    def returned(frame: _Frame) -> bool:
+        return frame.returns_to == code.address
+
     if before is None or before.is_user != code.is_user:
         stack.restart(name)
     elif is_entry:
@@ -379,18 +379,18 @@ def _step(stack: _Stack, before: _Code | None, code: _Code, *, is_entry: bool, w
     elif before.last is Kind.CALL and (code.address != before.after or code.is_start):  # else it was not executed
         stack.enter(name, before.after)
     elif before.last is Kind.LEAVE:
-        interrupted = stack.leave_interrupt()
-        if interrupted is None:
+        left = stack.leave(lambda frame: frame.interrupted is not None)
+        if left is None or left.interrupted is None:  # the interruption was not seen
             stack.restart(name)
         else:
-            _step(stack, interrupted[0], code, is_entry=False, was_whole=interrupted[1])
+            _step(stack, left.interrupted[0], code, is_entry=False, was_whole=left.interrupted[1])
     elif before.last is Kind.RETURN:
-        if before.name[0] in _SWITCHES or not stack.leave(code.address):  # another thread's stack, or an unknown caller
+        if before.name[0] in _SWITCHES or not stack.leave(returned):  # another thread's stack, or an unknown caller
             stack.restart(name)
     elif name != before.name:
-        stack.leave(code.address)
-    if stack.frames[-1].name != name:
-        stack.replace(name)
+        stack.leave(returned)
+    if stack.frames[-1].name != name:  # as after a tail call
+        stack.frames[-1] = stack.frames[-1]._replace(name=name)
 
 
 class _Interrupts:
@@ -499,3 +499,85 @@ def _ended_by(names: Sequence[str]) -> tuple[str, str]:
     last = len(names) - 1
     at = next((at for at in range(last, 0, -1) if not _SCHEDULERS.fullmatch(names[at - 1])), 0)
     return names[at], names[at - 1] if at else ""
+
+
+_PROGRAM = "/usr/bin/cyclictest"
+_BEFORE = 1_000_000
+"""So many instructions before the path are kept too: they show by which calls its functions were entered."""
+
+
+def watched_program(target: ObservedTarget, config: MachineConfig, folder: Path) -> tuple[bytes, tuple[str, ...]]:
+    """Return the file of a machine's program that counts latencies, and the plugin's arguments that name its code.
+
+    Args:
+        target: runs the machine.
+        config: of the machine.
+        folder: for a copy of the program's code.
+
+    Raises:
+        UnavailableError: it has another structure.
+    """
+    entry = target.files(config).get(target.real_path(_PROGRAM).lstrip("/"))
+    code = read_code(entry.content) if entry is not None else None
+    if entry is None or code is None or len(code[1]) != 1:
+        raise UnavailableError(f"{_PROGRAM} of the machine's image is no program with one executable segment.")
+    ((low, text),) = code[1]
+    try:
+        with open_elf(entry.content) as elf:
+            start = int(elf["e_entry"]) & (~1 if elf["e_machine"] == "EM_ARM" else ~0)  # bit 0 marks Thumb code
+    except DamagedElfError as error:
+        raise UnavailableError(f"{_PROGRAM} of the machine's image can't be read: {error}.") from error
+    place = folder / "text"
+    place.write_bytes(text)
+    return entry.content, ("mode=wakeups", f"text={place}", f"low={low:#x}", f"entry={start:#x}")
+
+
+def tracing(mark: int, latency_us: int, ns_per_instruction: int) -> tuple[str, str]:
+    """Return the plugin's further arguments to keep what precedes a maximum that the instruction `mark` counts."""
+    keep = (latency_us + 1) * 1000 // ns_per_instruction + _BEFORE
+    return f"mark={mark:#x}", f"keep={keep}"
+
+
+def trace_wakeup(context: CountContext, marks: dict[bytes, int], ns_per_instruction: int, run: Run) -> WakeupPath:
+    """Return the path of the worst wake-up of a run.
+
+    Args:
+        context: what all runs of the record share.
+        marks: the instruction that counts latencies, by the content of the program's file; those that are found are added.
+        ns_per_instruction: of the machines' clock.
+        run: of the record.
+
+    Raises:
+        UnavailableError: its program is missing, or the instructions do not fit to what the program reported.
+        UserError: under the plugin it is another run than in the record; the text names the first difference.
+    """
+    target, trial = context.target, ObservedTrial(context, run)
+    histogram = decode_cyclictest(trial.answer.stdout).histogram
+    latency_us, equal = histogram[-1]
+    content, words = watched_program(target, trial.config, trial.folder)
+    if content not in marks:
+        written = read_output(trial.observe("writes", *words), MOST_BYTES, decode_wakeups)
+        found = find_mark(written.writes, histogram)
+        if found is None:
+            raise UnavailableError(
+                f"No instruction of {_PROGRAM} wrote to memory as the program's histogram requires: the wake-up with the maximum "
+                "can't be found."
+            )
+        marks[content] = found
+    keep = tracing(marks[content], latency_us, ns_per_instruction)
+    trace = read_output(trial.observe("trace", *words, *keep), MOST_BYTES, decode_wakeups)
+    if trace.marks != sum(count for _, count in histogram) or not trace.steps:
+        raise UnavailableError(
+            f"The latencies that {_PROGRAM} counted under the plugin are not those that it printed: the wake-up with the maximum "
+            "can't be found."
+        )
+    side = {"variant": run.trial.variant, "trial": run.trial.key, "run": run.name, "output": run.output}
+    return find_path(
+        trace,
+        trial.kernel,
+        PROCESSORS[target.architecture],
+        {**side, "equal": equal},
+        kernel_start=KERNEL_START[target.architecture],
+        latency_us=latency_us,
+        ns_per_instruction=ns_per_instruction,
+    )

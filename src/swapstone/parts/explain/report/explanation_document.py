@@ -14,11 +14,16 @@ from swapstone.core.report.document import Block, BulletList, Commands, Document
 from swapstone.core.report.formatting import safe
 from swapstone.core.report.printed_json import printed_json
 from swapstone.core.report.tables import text_table
-from swapstone.parts.explain.explanation.amounts import percent, signed
-from swapstone.parts.explain.explanation.by_function import function_text, in_unit, placed_text
+from swapstone.parts.explain.explanation.by_function import function_text, in_unit, percent, placed_text, signed
 from swapstone.parts.explain.explanation.time_split import SHOWN_FUNCTIONS
-from swapstone.parts.explain.model.explanation import EvidenceTable, Explanation, RowKey, RowMeasurements
-from swapstone.parts.explain.model.instruction_counts import CountedRow, TracedRow
+from swapstone.parts.explain.model.explanation import (
+    CountedRow,
+    EvidenceTable,
+    Explanation,
+    RowKey,
+    RowMeasurements,
+    TracedRow,
+)
 
 READY_TEXT = "ready, without a processor"
 FUNCTION_HEAD = (
@@ -101,15 +106,15 @@ def _overview(explanation: Explanation, unknown: tuple[Item, ...], record: str) 
         callers = msgspec.structs.replace(table.columns[-1], optional=True)
         yield msgspec.structs.replace(table, columns=(*table.columns[:-1], callers))
     yield from (_table(each) for each in explanation.tables if each.brief)
-    if explanation.surroundings:
-        yield Heading("Surroundings")
-        yield _bullets(explanation.surroundings)
-    if explanation.evidence:
-        yield Heading("Counted, a tenth of the difference or more")
-        yield _bullets(explanation.evidence)
-    if explanation.remedies is not None:
-        yield Heading("Remedies that were tried")
-        yield _bullets([each.text for each in explanation.remedies] or ["None is known for these functions."])
+    tried = [each.text for each in explanation.remedies or ()] or ["None is known for these functions."]
+    for heading, texts in (
+        ("Surroundings", explanation.surroundings),
+        ("Counted, a tenth of the difference or more", explanation.evidence),
+        ("Remedies that were tried", () if explanation.remedies is None else tried),
+    ):
+        if texts:
+            yield Heading(heading)
+            yield _bullets(texts)
     if unknown:
         yield Heading("Not known")
         yield BulletList(items=unknown)

@@ -7,10 +7,10 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-import attrs
 from markupsafe import Markup
 
 from swapstone.core.comparison.profile_difference import Weights, stacks_of_both
+from swapstone.core.model import grouped
 from swapstone.core.model.number_text import quantity
 from swapstone.core.model.profile import Profile
 from swapstone.core.report.render.html import page_script, template
@@ -21,61 +21,41 @@ LEAST_SHARE = 1e-5
 """A frame with a smaller share of the total on both sides is left out of the page. Its callers keep its time."""
 
 
-@attrs.define
-class _Node:
-    """A frame under a caller, with the weights of both sides in one operation.
-
-    `widest` is what it needs in a drawing that shows both: the larger side of each stack, added up.
-    """
-
-    name: str
-    kind: str
-    weights: Weights = attrs.field(factory=Weights)
-    widest: float = 0.0
-    under: dict[str, _Node] = attrs.field(factory=dict)
+Paths = Sequence[tuple[Sequence[tuple[str, str]], Weights]]
+"""Stacks as pairs (name, kind) of their frames, the outermost first, with the weights of both sides in one operation."""
 
 
-def tree(before: Profile | None, after: Profile) -> _Node:
-    """Join both sides' stacks into one tree, which has the stacks of either side.
-
-    Args:
-        before: the baseline's, or None for one profile alone.
-        after: the candidate's.
-    """
-    root = _Node("all", "")
+def _paths(before: Profile | None, after: Profile) -> Paths:
+    """Return the stacks of either side; those of one profile alone have other names."""
     frames, stacks = stacks_of_both(before or Profile.of({}, kind="", unit="", operations=1.0), after)
     name_of = label if before is None else aligned_label
     names = [(name_of(frame), frame.object.strip("[]")) for frame in frames]
-    for stack, weights in stacks.items():
-        node = root
-        for number in stack:
-            name, kind = names[number]
-            node = node.under.get(name) or node.under.setdefault(name, _Node(name, kind))
-        node.weights.add(weights)
-        node.widest += max(weights.baseline, weights.candidate)
-    _add_up(root)
-    return root
+    return [([names[number] for number in stack], weights) for stack, weights in stacks.items()]
 
 
-def _add_up(node: _Node) -> None:
-    """Add to a node, which has the weights of stacks that end there, those of the nodes under it."""
-    for below in node.under.values():
-        _add_up(below)
-        node.weights.add(below.weights)
-        node.widest += below.widest
+def _widest(paths: Paths) -> float:
+    """Return what stacks need in a drawing that shows both sides: the larger one of each, added up."""
+    return sum(max(weights.baseline, weights.candidate) for _, weights in paths)
 
 
-def _plain(node: _Node, kinds: dict[str, int], least: float) -> list[Any]:
-    """Return a node as nested lists: name, kind's number, baseline, candidate, width, children."""
-    kept = [one for one in sorted(node.under.values(), key=lambda one: one.name) if one.widest >= least]
-    number = kinds.setdefault(node.kind, len(kinds))
-    below = [_plain(one, kinds, least) for one in kept]
-    return [
-        node.name,
-        number,
-        *(float(f"{weight:.6g}") for weight in (node.weights.baseline, node.weights.candidate, node.widest)),
-        below,
-    ]
+def _node(name: str, paths: Paths, depth: int, kinds: dict[str, int], least: float) -> list[Any]:
+    """Return a frame as nested lists: name, kind's number, baseline, candidate, width, children.
+
+    Args:
+        name: of the frame.
+        paths: the stacks that begin with it and its callers.
+        depth: number of these frames.
+        kinds: numbers of the kinds, to which new ones are added.
+        least: width of a frame below which it is left out.
+    """
+    whole, kind = Weights(), paths[0][0][depth - 1][1] if depth else ""
+    for _, weights in paths:
+        whole.add(weights)
+    under = grouped((each for each in paths if len(each[0]) > depth), lambda each: each[0][depth][0])
+    number = kinds.setdefault(kind, len(kinds))
+    sizes = (float(f"{weight:.6g}") for weight in (whole.baseline, whole.candidate, _widest(paths)))
+    kept = sorted(below for below, some in under.items() if _widest(some) >= least)
+    return [name, number, *sizes, [_node(below, under[below], depth + 1, kinds, least) for below in kept]]
 
 
 def page(title: str, first: Profile, second: Profile | None, more_notes: Sequence[str] = ()) -> str:
@@ -94,10 +74,9 @@ def page(title: str, first: Profile, second: Profile | None, more_notes: Sequenc
     if before is not None:
         before, after, done = aligned(before, after)
         more_notes = (*more_notes, *done)
-    root = tree(before, after)
-    kinds: dict[str, int] = {}
+    paths, kinds = _paths(before, after), dict[str, int]()
     data = {
-        "tree": _plain(root, kinds, root.widest * LEAST_SHARE),
+        "tree": _node("all", paths, 0, kinds, _widest(paths) * LEAST_SHARE),
         "kinds": list(kinds),
         "unit": after.unit,
         "difference": second is not None,

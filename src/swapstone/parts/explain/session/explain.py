@@ -10,30 +10,47 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import datetime
+import fnmatch
 import functools
+import math
 import shlex
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
 
-from swapstone.core.model import Analysis, Comparison, Direction, Run, Scale, UnavailableError, UserError
+from swapstone.core.model import (
+    Analysis,
+    Comparison,
+    Direction,
+    Run,
+    Scale,
+    Status,
+    UnavailableError,
+    UserError,
+    Verdict,
+    Workload,
+    unknown,
+)
 from swapstone.core.model.metric import TIMES
 from swapstone.core.model.safe_text import safe
 from swapstone.core.model.temporary_folder import TemporaryFolder
 from swapstone.core.record import RecordView
+from swapstone.core.report.verdict_groups import DIFFERS
 from swapstone.core.run.prepare import prepare
 from swapstone.core.run.variant_program import Program
 from swapstone.core.session.explainer import RowExplanation
 from swapstone.core.session.machines import open_experiment_target
 from swapstone.core.session.progress import NO_PROGRESS, Progress
 from swapstone.core.session.record_errors import named_record
+from swapstone.core.session.trust import require_trust
 from swapstone.core.targets import find_target_kind, open_target
+from swapstone.core.workloads import workloads_of
 from swapstone.parts.explain.explanation.row_answer import named
 from swapstone.parts.explain.instruments.acquisition import (
     INSTRUMENTS,
-    RowContext,
     RowVariant,
     ledger_metric,
     prepare_row,
@@ -48,28 +65,25 @@ from swapstone.parts.explain.instruments.counted_runs import (
     machine_target,
     notes_of,
 )
-from swapstone.parts.explain.instruments.debug_files import DebugFiles
+from swapstone.parts.explain.instruments.plugin_file import DebugFiles
 from swapstone.parts.explain.instruments.remedies import remedies_for, try_remedies
-from swapstone.parts.explain.instruments.traced_wakeups import WakeupTracer
+from swapstone.parts.explain.instruments.wakeup_path import trace_wakeup
 from swapstone.parts.explain.model.explanation import (
     EXCLUDED,
+    EXPLAINED_LATENCY,
+    CountedRow,
     Explanation,
     MissingInstrument,
     RemedyRuns,
+    RowKey,
     RowMeasurements,
+    TracedRow,
 )
-from swapstone.parts.explain.model.instruction_counts import EXPLAINED_LATENCY, CountedRow, TracedRow
 from swapstone.parts.explain.report.explanation_document import Evidence, document_of, to_json
-from swapstone.parts.explain.session.explain_row import (
-    DEFAULT_OPTIONS,
-    ExplainedRow,
-    ExplainOptions,
-    choose_row,
-    has_other_medians,
-    has_wakeups,
-    measures_wakeups,
-)
+from swapstone.parts.explain.session import explanation_files
+from swapstone.parts.explain.session.explain_kind import has_wakeups, measures_wakeups
 from swapstone.parts.explain.session.explanation_files import (
+    KINDS_OF_EVIDENCE,
     compare,
     evidence_files,
     evidence_pages,
@@ -80,24 +94,200 @@ from swapstone.parts.explain.session.explanation_files import (
 )
 from swapstone.version import __version__
 
-Observed = TypeVar("Observed")
+
+@dataclasses.dataclass(frozen=True)
+class ExplainOptions:
+    """Which row is explained, and how.
+
+    Attributes:
+        metric: name of a metric; None for the preferred one.
+        workload: name or pattern; None for all.
+        candidate: label of a candidate, or its level; None for all.
+        load: name of a load; None for all.
+        again: whether to run under instruments although evidence is stored.
+        without: names of instruments to leave out.
+        trust: whether the record's commands may run though another user or machine made it, or it was edited.
+        confirm: whether remedies for what is named are tried.
+        paths: whether calls are followed on the exact clock; without, there are functions and no call paths.
+    """
+
+    metric: str | None = None
+    workload: str | None = None
+    candidate: str | None = None
+    load: str | None = None
+    again: bool = False
+    without: tuple[str, ...] = ()
+    trust: bool = False
+    confirm: bool = False
+    paths: bool = True
+
+
+DEFAULT_OPTIONS = ExplainOptions()
 
 
 @dataclasses.dataclass(frozen=True)
-class Source:
-    """The instruments that a place offers.
+class ExplainedRow:
+    """A row of a record that is explained.
 
     Attributes:
-        kind: type of what they observe.
-        needs: what runs again, as `swapstone.core.session.trust.UntrustedRecordError` lists it.
-        observe: runs both variants of a row again. Its errors are those of `explain_record`.
-        no_profile: why a kind of profile is missing of which they never have one, and what to do.
+        view: the record.
+        comparison: the row.
+        options: how it is explained.
+        progress: receives events.
     """
 
-    kind: type[Evidence]
-    needs: str
-    observe: Callable[[ExplainedRow], Evidence]
-    no_profile: tuple[str, str]
+    view: RecordView
+    comparison: Comparison
+    options: ExplainOptions = DEFAULT_OPTIONS
+    progress: Progress = NO_PROGRESS
+
+    @cached_property
+    def place(self) -> RowKey:
+        """Return the row's key."""
+        row = self.comparison
+        return RowKey(
+            suite=row.suite,
+            workload=row.workload,
+            load=row.load,
+            metric=row.metric.name,
+            baseline=row.baseline.label,
+            candidate=row.candidate.label,
+        )
+
+    @property
+    def folder(self) -> Path:
+        """Return where its explanation is stored."""
+        return explanation_files.folder_of(self.view, self.place)
+
+    @property
+    def workload(self) -> Workload:
+        """Return its workload."""
+        return workloads_of(self.view.experiment)[self.place.suite, self.place.workload]
+
+    def runs(self) -> list[Run]:
+        """Return the runs of the row that can be run again and compared with the record: they are ok, with output and name."""
+        key = (self.place.suite, self.place.workload, self.place.load)
+        return [
+            run
+            for run in self.view.runs
+            if run.trial.group == key and run.status is Status.OK and run.output and run.name
+        ]
+
+    def require_runnable(self, needs: str) -> None:
+        """Check that the row's programs may run again.
+
+        Args:
+            needs: what would run, as the error has it.
+
+        Raises:
+            UntrustedRecordError: the user did not make the record here, or it was damaged or edited.
+            UserError: nothing was built.
+        """
+        require_trust(self.view, "explain the row", trust=self.options.trust, more=[needs])
+        if self.view.manifest is None:
+            raise UserError(f"{self.view.path} ended before anything was built: there is nothing to run again.")
+
+
+def has_other_medians(row: Comparison) -> bool:
+    """Return whether a row's verdict is a difference, and its ratio of medians shows it: that is what an explanation splits."""
+    if row.verdict not in DIFFERS or row.effect is None or row.median_low is None or row.median_high is None:
+        return row.verdict in DIFFERS
+    none = 1.0 if row.scale is Scale.RATIO else 0.0
+    return row.median_low > none if row.effect > none else row.median_high < none
+
+
+def choose_row(analysis: Analysis, options: ExplainOptions, *, undecided: bool = False) -> Comparison:
+    """Return the row with the largest difference among those that match.
+
+    If a workload is named and all rows that match lacked processors (`Verdict.DISTURBED`), it is one of them: the runs under instruments
+    have a difference of their own.
+
+    Args:
+        analysis: of the record.
+        options: which rows match.
+        undecided: whether a row may be chosen whose verdict is not that it differs, though several match.
+
+    Raises:
+        UserError: no row matches, or none of those that match differs.
+    """
+    metric, workload, candidate, load = options.metric, options.workload, options.candidate, options.load
+    copies = {null.copy for null in analysis.nulls}
+    every = [row for row in analysis.comparisons if row.candidate not in copies]
+    named = [
+        row
+        for row in every
+        if (row.preferred if metric is None else row.metric.name == metric)
+        and (workload is None or fnmatch.fnmatchcase(row.workload, workload) or row.workload == workload)
+        and (candidate is None or candidate in {row.candidate.label, row.candidate.short_label})
+        and (load is None or row.load == load)
+    ]
+    matching = [row for row in named if row.effect is not None]
+    disturbed = [row for row in named if row.verdict is Verdict.DISTURBED]
+    if not matching and disturbed and workload is not None:
+        return disturbed[0]
+    if not matching:
+        if row := next((each for each in named if each.reason), None):
+            raise UserError(
+                safe(f"The row {row.workload}, {row.metric.name}, has no result to explain: {row.verdict.value}."),
+                safe(f"{row.reason}. Repeat the experiment: swapstone rerun RECORD"),
+            )
+        _check_names(every, options)
+        rows = [row for row in every if row.effect is not None]
+        names = ", ".join(dict.fromkeys(row.workload for row in rows)) or "none"
+        raise UserError(
+            "No row of the record matches.",
+            safe(
+                f"Workloads: {names}. Candidates: {', '.join(dict.fromkeys(row.candidate.label for row in rows)) or 'none'}. "
+                f"Metrics: {', '.join(dict.fromkeys(row.metric.name for row in rows)) or 'none'}."
+            ),
+        )
+    different = [row for row in matching if has_other_medians(row)]
+    if not different and not undecided and (workload is None or len(matching) > 1):
+        undecided_rows = sum(row.verdict is Verdict.INCONCLUSIVE for row in matching)
+        if undecided_rows:
+            raise UserError(
+                f"Too few pairs: {undecided_rows} of the {len(matching)} rows that match decide no difference.",
+                "Measure more: swapstone compare --resume RECORD. Or name a row with --only to see its functions and its counts.",
+            )
+        raise UserError(
+            f"There is nothing to explain: none of the {len(matching)} rows that match has a different median.",
+            "Name one with --only to see its functions and its counts.",
+        )
+    return max(different or matching, key=_distance)
+
+
+def _check_names(rows: Sequence[Comparison], options: ExplainOptions) -> None:
+    """Check each name by itself.
+
+    Raises:
+        UserError: the record has no row with a result, or no such metric, workload, candidate or load; the hint has those of the record.
+    """
+    if all(row.effect is None for row in rows):
+        raise UserError(
+            "No row of this record has a result to explain.",
+            "`swapstone show RECORD` prints why, and `swapstone verify RECORD` whether it was edited.",
+        )
+    candidates = {label for row in rows for label in (row.candidate.label, row.candidate.short_label)}
+    workloads = {row.workload for row in rows}
+    wanted = options.workload or ""
+    patterns = {wanted} if fnmatch.filter(workloads, wanted) else set()
+    for what, name, known, shown in (
+        ("load", options.load, {row.load for row in rows}, None),
+        ("metric", options.metric, {row.metric.name for row in rows}, None),
+        ("workload", options.workload, workloads | patterns, workloads),
+        ("candidate", options.candidate, candidates, {row.candidate.label for row in rows}),
+    ):
+        if name is not None and name not in known:
+            raise unknown(f"{what} of this record", name, shown or known)
+
+
+def _distance(row: Comparison) -> float:
+    if row.effect is None:
+        return 0.0
+    return abs(math.log(row.effect)) if row.scale.value == "ratio" and row.effect > 0 else abs(row.effect)
+
+
+Observed = TypeVar("Observed")
 
 
 def explain_record(
@@ -117,11 +307,12 @@ def explain_record(
     row = ExplainedRow(
         view, choose_row(analysis, options, undecided=measures_wakeups(view.experiment)), options, progress
     )
-    source = _HOST if not machine else _WAKEUPS if has_wakeups(row.workload) else _COUNTS
-    evidence = None if options.again else _stored(row, source)
+    kind: type[Evidence] = RowMeasurements if not machine else TracedRow if has_wakeups(row.workload) else CountedRow
+    evidence = None if options.again else _stored(row, kind)
     if evidence is None:
-        row.require_runnable(source.needs)
-        evidence = source.observe(row)
+        needs, observe = _OBSERVE[kind]
+        row.require_runnable(needs)
+        evidence = observe(row)
         store(row.folder, evidence_files(view, evidence))
     with named_record(view.path):  # stored evidence is untrusted
         explanation = explain(evidence)
@@ -132,7 +323,7 @@ def explain_record(
     with named_record(view.path):
         files = tuple(write(row.folder, evidence_pages(evidence, explanation)))
     printed = document_of(explanation, record=shlex.quote(str(view.path)))
-    no_profile = functools.partial(_no_profile, source, evidence)
+    no_profile = functools.partial(_no_profile, evidence)
     return RowExplanation(
         row.folder,
         explanation,
@@ -145,11 +336,9 @@ def explain_record(
     )
 
 
-def _stored(row: ExplainedRow, source: Source) -> Evidence | None:
+def _stored(row: ExplainedRow, kind: type[Evidence]) -> Evidence | None:
     """Return the stored evidence, if nothing was left out of it that is needed, and no instrument is left out now."""
-    found = read(
-        row.folder, row.view, source.kind, lambda reason: row.progress.note(safe(f"{reason}: it is measured again"))
-    )
+    found = read(row.folder, row.view, kind, lambda reason: row.progress.note(safe(f"{reason}: it is measured again")))
     if isinstance(found, RowMeasurements) and (
         row.options.without or any(each.reason == EXCLUDED for each in found.missing)
     ):
@@ -159,7 +348,7 @@ def _stored(row: ExplainedRow, source: Source) -> Evidence | None:
     return found
 
 
-def _no_profile(source: Source, evidence: Evidence, kind: str) -> UserError:
+def _no_profile(evidence: Evidence, kind: str) -> UserError:
     """Return the error that there is no profile of a kind."""
     if isinstance(evidence, CountedRow) and kind == "instructions":
         return UnavailableError(
@@ -171,7 +360,7 @@ def _no_profile(source: Source, evidence: Evidence, kind: str) -> UserError:
         missing = next((each for each in evidence.missing if each.instrument == kind), None)
         if missing is None:
             return UserError(f"There is no profile {kind}: neither side has any stack.")
-    reason, hint = source.no_profile if missing is None else (missing.reason, missing.remedy)
+    reason, hint = KINDS_OF_EVIDENCE[type(evidence)].no_profile if missing is None else (missing.reason, missing.remedy)
     return UnavailableError(f"There is no profile {kind}: {reason}.", hint)
 
 
@@ -255,15 +444,15 @@ def _prepared_pair(row: ExplainedRow) -> Iterator[tuple[tuple[RowVariant, RowVar
         prepared = prepare(view.experiment, target, lambda *_: None, row.progress.note)
         _note_other_programs(row, prepared.programs)
         passes = {(suite, name): count for suite, name, count in view.manifest.passes}
-        context = RowContext(prepared, target, passes.get((row.place.suite, row.place.workload), 1), Path(scratch))
-        yield prepare_row(context, row.comparison), Path(scratch)
+        made = passes.get((row.place.suite, row.place.workload), 1)
+        yield prepare_row(prepared, target, row.comparison, passes=made, scratch=Path(scratch)), Path(scratch)
 
 
 def _tried(row: ExplainedRow, explanation: Explanation) -> tuple[RemedyRuns, ...]:
     """Try the remedies that belong to what is named."""
     if not (remedies := remedies_for(named(explanation))):
         return ()
-    row.require_runnable(_HOST.needs)
+    row.require_runnable(_OBSERVE[RowMeasurements][0])
     slow = int(explanation.time is None or explanation.time.measured[1] >= explanation.time.measured[0])
     with _prepared_pair(row) as (pair, scratch):
         metric = ledger_metric(row.comparison)
@@ -365,8 +554,8 @@ def _trace(row: ExplainedRow) -> TracedRow:
         )
     runs = _worst(row, row.place.baseline), _worst(row, row.place.candidate)
     with _machines(row) as (context, facts):
-        tracer = WakeupTracer(context, row.view.experiment.ns_per_instruction)
-        return TracedRow(**facts, sides=_both(row, runs, tracer.trace))
+        trace = functools.partial(trace_wakeup, context, {}, row.view.experiment.ns_per_instruction)
+        return TracedRow(**facts, sides=_both(row, runs, trace))
 
 
 def _pair(row: ExplainedRow) -> tuple[Run, Run]:
@@ -398,27 +587,9 @@ def _worst(row: ExplainedRow, variant: str) -> Run:
     return max(zip(runs, latencies, strict=True), key=lambda pair: max(pair[1], default=0.0))[0]
 
 
-_HOST = Source(
-    RowMeasurements,
-    f"run all of it under: {', '.join(INSTRUMENTS)}",
-    _measure,
-    ("callgrind counts them without their callers", ""),
-)
-_COUNTS = Source(
-    CountedRow,
-    "run both variants again under the emulator's plugin",
-    _count,
-    (
-        "records on the exact clock have instructions by call path",
-        "Write those: swapstone profile RECORD --instructions",
-    ),
-)
-_WAKEUPS = Source(
-    TracedRow,
-    "run a replicate of both variants again under the emulator's plugin",
-    _trace,
-    (
-        "a row of latencies is explained by the path of its worst wake-up",
-        "Write its instructions: swapstone profile RECORD --instructions",
-    ),
-)
+_OBSERVE: Mapping[type[Evidence], tuple[str, Callable[[ExplainedRow], Evidence]]] = {
+    RowMeasurements: (f"run all of it under: {', '.join(INSTRUMENTS)}", _measure),
+    CountedRow: ("run both variants again under the emulator's plugin", _count),
+    TracedRow: ("run a replicate of both variants again under the emulator's plugin", _trace),
+}
+"""What runs both variants of a row again, after its name in an `UntrustedRecordError`. Its errors are those of `explain_record`."""

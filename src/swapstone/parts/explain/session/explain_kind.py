@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from swapstone.core.model import Analysis, Experiment
+from swapstone.core.model import Analysis, Experiment, Workload
 from swapstone.core.model.metric import TIMES
 from swapstone.core.record import RecordView
 from swapstone.core.report.context import ExplanationSummary
@@ -21,11 +21,21 @@ def _explains(experiment: Experiment, metrics: Collection[str], instrumented: bo
     """Return whether rows can be explained by this machine's instruments, by instructions, or by the paths of wake-ups."""
     if instrumented or (experiment.virtual and not set(TIMES).isdisjoint(metrics)):
         return True
+    return measures_wakeups(experiment)
+
+
+def has_wakeups(workload: Workload) -> bool:
+    """Return whether a workload measures wake-ups whose path can be derived."""
+    return workload.real_time and workload.unchanged
+
+
+def measures_wakeups(experiment: Experiment) -> bool:
+    """Return whether a workload of an experiment measures wake-ups whose path can be derived."""
     if not experiment.virtual:
         return False
-    from swapstone.parts.explain.session.explain_row import measures_wakeups  # noqa: PLC0415 - imports suites, which reports do without
+    from swapstone.core.workloads import workloads_of  # noqa: PLC0415 - imports suites, which reports do without
 
-    return measures_wakeups(experiment)
+    return any(has_wakeups(each) for each in workloads_of(experiment).values())
 
 
 def _summaries(view: RecordView, beside: Path | None) -> tuple[ExplanationSummary, ...]:
@@ -39,8 +49,10 @@ def _summaries(view: RecordView, beside: Path | None) -> tuple[ExplanationSummar
 
 
 def _explain(view: RecordView, analysis: Analysis, options: Mapping[str, Any], progress: Progress) -> RowExplanation:
-    from swapstone.parts.explain.session.explain import explain_record  # noqa: PLC0415 - imports what runs trials
-    from swapstone.parts.explain.session.explain_row import ExplainOptions  # noqa: PLC0415 - as above
+    from swapstone.parts.explain.session.explain import (  # noqa: PLC0415 - imports what runs trials
+        ExplainOptions,
+        explain_record,
+    )
 
     return explain_record(view, analysis, ExplainOptions(**options), progress)
 

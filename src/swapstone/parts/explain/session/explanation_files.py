@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""The files of an explained row, beside its record: the evidence with its manifest, and the explanation computed from it."""
+"""The files of an explained row, beside its record: the evidence with its manifest, what is computed from it, and evidence of claims."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import quote
 
 import msgspec
@@ -23,24 +23,27 @@ from swapstone.core.model.frozen_struct import amount_problem
 from swapstone.core.model.profile import Profile
 from swapstone.core.model.safe_text import utf8_path
 from swapstone.core.record import FileProblemError, RecordFolder, RecordView, open_folder, replace_in
+from swapstone.core.report import formatting
 from swapstone.core.report.context import ExplanationSummary
 from swapstone.core.report.render import html, markdown
+from swapstone.core.report.tables import Range, Ranges
 from swapstone.core.session.explainer import PAGE
-from swapstone.parts.explain.explanation.counted_answer import counted_difference, explain_counts
+from swapstone.parts.explain.explanation.machine_answer import (
+    counted_difference,
+    explain_counts,
+    explain_wakeups,
+    traced_difference,
+)
 from swapstone.parts.explain.explanation.profile_formats import folded, folded_difference, pprof
 from swapstone.parts.explain.explanation.row_answer import explain_measurements
-from swapstone.parts.explain.explanation.time_split import run_of, time_split
-from swapstone.parts.explain.explanation.wakeup_answer import explain_wakeups, traced_difference
+from swapstone.parts.explain.explanation.time_split import measured_difference, run_of
 from swapstone.parts.explain.model.explanation import (
-    MOST_RUNS,
+    CountedRow,
     Explanation,
-    InstrumentResult,
-    Reference,
     RowKey,
     RowMeasurements,
-    profile_problem,
+    TracedRow,
 )
-from swapstone.parts.explain.model.instruction_counts import CountedRow, CountedSide, TracedRow, WakeupPath
 from swapstone.parts.explain.report import flame_graph
 from swapstone.parts.explain.report.explanation_document import Evidence, document_of, summary_of, to_json
 from swapstone.parts.explain.report.explanations import FOLDER
@@ -66,29 +69,10 @@ class EvidenceManifest(msgspec.Struct, frozen=True, kw_only=True):
     seen: str
 
 
-def is_usable(seen: RowMeasurements) -> bool:
-    """Return whether stored measurements can be computed with: they are consistent, and of no more runs than any version makes.
-
-    Each run has operations; its parts are those of its waits, and its stacks are of its frames.
-    """
-    divisions = [run.elapsed for run in seen.runs if run.elapsed is not None]
-    profiles = [run.profile for run in seen.runs if run.profile is not None] + [each.waits for each in divisions]
-    return (
-        all(len(values) <= MOST_RUNS for reference in seen.references for _, values in reference.values)
-        and all(run.operations > 0 for run in seen.runs)
-        and all(len(each.runs) == len(each.waits.runs) for each in divisions)
-        and not any(map(profile_problem, profiles))
-    )
-
-
 SEEN, MANIFEST = "seen.json", "manifest.json"
 KINDS = ("on-cpu", "off-cpu", "syscalls", "instructions")
 SIDES = ("baseline", "candidate")
 EXPLANATION = "explanation.json"
-COUNTS = "instructions.json"
-"""The instructions of a row on the exact clock."""
-WAKEUPS = "wakeups.json"
-"""The paths of the worst wake-ups of a row of latencies on the exact clock."""
 
 _TEMPORARY = re.compile(r"\..+\.[0-9a-f]{16}")
 """A file of `replace_in` that a kill left."""
@@ -102,8 +86,53 @@ PAGES = (
 
 Decoded = TypeVar("Decoded")
 Stored = TypeVar("Stored", bound=Evidence)
-OfVariant = TypeVar("OfVariant", CountedSide, WakeupPath, Reference, InstrumentResult)
-_FILES: dict[type[msgspec.Struct], str] = {RowMeasurements: SEEN, CountedRow: COUNTS, TracedRow: WAKEUPS}
+
+
+class EvidenceKind(NamedTuple):
+    """What is done with a type of evidence.
+
+    Attributes:
+        file: in which it is stored.
+        explain: explains a row by it.
+        compare: returns the whole difference of both variants by function; None without profiles of both.
+        no_profile: why a kind of profile is missing of which it never has one, and what to do.
+        sides: its fields with a variant's label in each.
+    """
+
+    file: str
+    explain: Callable[[Any], Explanation]
+    compare: Callable[[Any], ProfileDifference | None]
+    no_profile: tuple[str, str]
+    sides: tuple[str, ...] = ("sides",)
+
+
+KINDS_OF_EVIDENCE: Mapping[type[Any], EvidenceKind] = {
+    CountedRow: EvidenceKind(
+        "instructions.json",
+        explain_counts,
+        counted_difference,
+        (
+            "records on the exact clock have instructions by call path",
+            "Write those: swapstone profile RECORD --instructions",
+        ),
+    ),
+    TracedRow: EvidenceKind(
+        "wakeups.json",
+        explain_wakeups,
+        traced_difference,
+        (
+            "a row of latencies is explained by the path of its worst wake-up",
+            "Write its instructions: swapstone profile RECORD --instructions",
+        ),
+    ),
+    RowMeasurements: EvidenceKind(
+        SEEN,
+        explain_measurements,
+        measured_difference,
+        ("callgrind counts them without their callers", ""),
+        ("references", "runs"),
+    ),
+}
 
 
 def folder_of(view: RecordView, place: RowKey) -> Path:
@@ -143,16 +172,13 @@ def _stored(
     note: Callable[[str], None] = lambda _: None,
 ) -> Stored | None:
     """Return what was observed, from a folder of the record; as `read`."""
-    data = record.read(f"{folder}/{_FILES[kind]}")
+    data = record.read(f"{folder}/{KINDS_OF_EVIDENCE[kind].file}")
     stamp = record.read(f"{folder}/{MANIFEST}") if kind is RowMeasurements else data
     if stamp is None:
         return None
     found, manifest = _decoded(data, kind), _decoded(stamp, EvidenceManifest) if kind is RowMeasurements else None
-    if isinstance(found, RowMeasurements):
-        digest = hashlib.sha256(data or b"").hexdigest()
-        fits = manifest is not None and is_usable(found) and digest == manifest.seen
-    else:
-        fits = found is not None and not found.problem()
+    stamped = manifest is not None and hashlib.sha256(data or b"").hexdigest() == manifest.seen
+    fits = found is not None and not found.problem() and (stamped or kind is not RowMeasurements)
     chain = manifest.chain if manifest is not None else getattr(found, "chain", view.last_chain)
     if chain != view.last_chain:
         note("the record was continued since its evidence was stored")
@@ -170,75 +196,56 @@ def _decoded(data: bytes | None, kind: type[Decoded]) -> Decoded | None:
 
 
 def reasons_of(view: RecordView, beside: Path | None = None) -> tuple[ExplanationSummary, ...]:
-    """Return summaries of the explained rows of a record, sorted by the names of their folders.
-
-    Rows with evidence from before the record was resumed are left out, and those whose files can't be read.
+    """Return summaries of the explained rows of a record, as `stored_rows` has them.
 
     Args:
         view: the record.
         beside: the folder of the report that links to the pages; None for paths that start with the record's.
     """
-    found: list[ExplanationSummary] = []
-    with contextlib.suppress(FileProblemError), RecordFolder(view.path) as record:
-        for name in record.subfolders(FOLDER):
-            with contextlib.suppress(FileProblemError):
-                found += _summary(record, name, view, beside)
+    found = []
+    for name, evidence, pages in stored_rows(view):
+        folder = view.path / FOLDER / name
+        relative = "" if beside is None else os.path.relpath(folder.resolve(), beside.resolve())
+        base = quote(os.fsencode(relative)) if relative else utf8_path(folder)
+        found.append(summary_of(explain(evidence), [(f"{base}/{page}", words) for page, words in pages]))
     return tuple(found)
 
 
-def measured_rows(view: RecordView) -> tuple[RowMeasurements, ...]:
-    """Return the rows with measurements under instruments.
+def stored_rows(view: RecordView) -> Iterator[tuple[str, Evidence, list[tuple[str, str]]]]:
+    """Yield the explained rows of a record: the name of the folder, what was observed, and those of `PAGES` that are there.
 
-    Rows from before the record was resumed are left out, and those whose files can't be read.
+    They are sorted by the names. Rows with evidence from before the record was resumed are left out, and those whose files can't be read.
     """
-    folders: list[Path] = []
     with contextlib.suppress(FileProblemError), RecordFolder(view.path) as record:
-        folders = [view.path / FOLDER / name for name in record.subfolders(FOLDER)]
-    return tuple(filter(None, (read(folder, view, RowMeasurements) for folder in folders)))
-
-
-def _summary(record: RecordFolder, name: str, view: RecordView, beside: Path | None) -> Iterator[ExplanationSummary]:
-    """Yield the summary of an explained row, if its evidence can be read."""
-    place, folder = f"{FOLDER}/{name}", view.path / FOLDER / name
-    relative = "" if beside is None else os.path.relpath(folder.resolve(), beside.resolve())
-    base = quote(os.fsencode(relative)) if relative else utf8_path(folder)
-    pages = [(f"{base}/{page}", words) for page, words in PAGES if record.is_regular(f"{place}/{page}")]
-    kinds: tuple[type[Evidence], ...] = (CountedRow, TracedRow, RowMeasurements)
-    for kind in kinds:
-        if (evidence := _stored(record, place, view, kind)) is not None:
-            yield summary_of(explain(evidence), pages)
-            return
+        for name in record.subfolders(FOLDER):
+            with contextlib.suppress(FileProblemError):
+                folder = f"{FOLDER}/{name}"
+                found = [
+                    each for kind in KINDS_OF_EVIDENCE if (each := _stored(record, folder, view, kind)) is not None
+                ]
+                if found:
+                    yield name, found[0], [page for page in PAGES if record.is_regular(f"{folder}/{page[0]}")]
 
 
 def explain(evidence: Evidence) -> Explanation:
     """Explain a row by what was observed of it. Sentences have the labels of `RowKey.shown`."""
-    place = evidence.place
+    place, kind = evidence.place, KINDS_OF_EVIDENCE[type(evidence)]
     names = dict(zip((place.baseline, place.candidate), place.shown, strict=True))
     shown = msgspec.structs.replace(place, baseline=place.shown[0], candidate=place.shown[1])
-    if isinstance(evidence, CountedRow):
-        counted = msgspec.structs.replace(evidence, place=shown, sides=_relabelled(evidence.sides, names))
-        found = explain_counts(counted)
-    elif isinstance(evidence, TracedRow):
-        traced = msgspec.structs.replace(evidence, place=shown, sides=_relabelled(evidence.sides, names))
-        found = explain_wakeups(traced)
-    else:
-        references, runs = _relabelled(evidence.references, names), _relabelled(evidence.runs, names)
-        found = explain_measurements(msgspec.structs.replace(evidence, place=shown, references=references, runs=runs))
+    relabelled = {
+        field: tuple(
+            msgspec.structs.replace(each, variant=names.get(each.variant, each.variant))
+            for each in getattr(evidence, field)
+        )
+        for field in kind.sides
+    }
+    found = kind.explain(msgspec.structs.replace(evidence, place=shown, **relabelled))
     return msgspec.structs.replace(found, place=place)
-
-
-def _relabelled(observed: Sequence[OfVariant], names: Mapping[str, str]) -> tuple[OfVariant, ...]:
-    return tuple(msgspec.structs.replace(each, variant=names.get(each.variant, each.variant)) for each in observed)
 
 
 def compare(evidence: Evidence) -> ProfileDifference | None:
     """Return the whole difference of both variants by function; None without profiles of both."""
-    if isinstance(evidence, CountedRow):
-        return counted_difference(evidence)
-    if isinstance(evidence, TracedRow):
-        return traced_difference(evidence)
-    split = time_split(evidence)
-    return None if split is None else split.functions
+    return KINDS_OF_EVIDENCE[type(evidence)].compare(evidence)
 
 
 def store(folder: Path, files: Mapping[str, bytes]) -> None:
@@ -281,7 +288,7 @@ def write(
 
 def evidence_files(view: RecordView, observed: Evidence) -> dict[str, bytes]:
     """Return what was observed of a row as it is stored: content by name. Measurements have a manifest."""
-    files = {_FILES[type(observed)]: observed.encoded()}
+    files = {KINDS_OF_EVIDENCE[type(observed)].file: observed.encoded()}
     if isinstance(observed, RowMeasurements):
         manifest = EvidenceManifest(
             record=view.meta.id,
@@ -380,3 +387,39 @@ def _profile(seen: RowMeasurements, kind: str, variant: str) -> Profile | None:
         return None
     unit = "1" if kind == "syscalls" else "ns"
     return run.profile or Profile(kind=kind, unit=unit, operations=run.operations, frames=(), stacks=())
+
+
+def explained_evidence(view: RecordView) -> dict[str, Ranges]:
+    """Return what yields the evidence of ``stacks``: of the rows that `swapstone explain` has stored."""
+    return evidence_of([row for _, row, _ in stored_rows(view) if isinstance(row, RowMeasurements)])
+
+
+def evidence_of(profiled: Sequence[RowMeasurements]) -> dict[str, Ranges]:
+    """Return what yields the evidence of ``stacks``.
+
+    A test has the attributes `suite`, `workload`, `load` and `metric` of the row, and its two `sides`, the kind `profile` of the profile,
+    and the names `functions`, one of which a stack must have.
+
+    Args:
+        profiled: rows that `swapstone explain` has run under instruments.
+    """
+    return {"stacks": lambda test: _stacks(test, profiled)}
+
+
+def _stacks(test: Any, rows: Sequence[RowMeasurements]) -> Iterator[Range]:  # noqa: ANN401 - as `Ranges`
+    side, _ = test.sides
+    profiles = (
+        run.profile
+        for row in rows
+        for run in row.runs
+        if (row.place.suite, row.place.workload, row.place.load) == (test.suite, test.workload, test.load)
+        and run.instrument == test.profile
+        and side.has_label(run.variant)
+    )
+    for profile in profiles:
+        if profile and profile.total > 0:
+            wanted = {number for number, frame in enumerate(profile.frames) if frame.symbol in test.functions}
+            share = sum(stack.weight for stack in profile.stacks if wanted.intersection(stack.frames)) / profile.total
+            what = "processor time" if test.profile == "on-cpu" else "waits"
+            text = f"{formatting.percent(share)} of the {what} in {' or '.join(test.functions)}, and what they call"
+            yield share, share, f"{test.workload}, {side.text}: {text}"
