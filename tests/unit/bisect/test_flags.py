@@ -91,8 +91,8 @@ def test_each_flag_has_its_share_and_the_rest_is_stated(small: SmallRepository) 
     ]
     assert [(row.metric, row.difference) for row in found.rows] == [("instructions", -1.8e6), ("size", 0.0)]
     assert found.answer == (
-        "2 of 4 flags account for -O2 against -O1 (one: instructions -16.36 %): -fone -9.091 %, -fthree -4.545 %; "
-        "no flag explains -3.591 %."
+        "2 of 4 flags change something alone, for -O2 against -O1 (one: instructions -16.36 %): -fone -9.091 %, -fthree -4.545 %; "
+        "together they do +0.8636 % beyond their sum, and no flag explains -3.591 %."
     )
     printed = json.loads(flags_json(found))
     assert (printed["format"], printed["flags"], printed["builds"]) == ("swapstone-flags-result", 4, found.builds)

@@ -153,9 +153,7 @@ class _Flags:
             self._effect,
             lambda effect: any(abs(each) > bound for each, bound in zip(effect, bounds, strict=True)),
         )
-        order = sorted(
-            found, key=lambda flag: -max(abs(each) / row.base for each, row in zip(found[flag], rows, strict=True))
-        )
+        order = sorted(found, key=lambda flag: [-each for each in _largest(found[flag], rows)])
         whole, together = tuple(row.difference for row in rows), self._effect(flags)
         alone: Effect = (0.0,) * len(rows)
         for effect in found.values():
@@ -168,10 +166,11 @@ class _Flags:
         made = tuple(FlagEffect(flag=flag, differences=effect) for flag, effect in effects.items())
         share = exact_effect(rows[0].ratio) if rows[0].ratio else ""
         named = ", ".join(f"{each.flag} {_share(each.differences[0], rows[0])}" for each in made[: min(3, len(order))])
-        rest = _share(made[-1].differences[0], rows[0])
+        beyond, rest = (_share(each.differences[0], rows[0]) for each in made[-2:])
         return FlagsResult(
-            answer=f"{len(found)} of {len(flags)} flags account for {self._last} against {self._first} "
-            f"({rows[0].run}: {rows[0].metric} {share}): {named or 'none'}; no flag explains {rest}.",
+            answer=f"{len(found)} of {len(flags)} flags change something alone, for {self._last} against {self._first} "
+            f"({rows[0].run}: {rows[0].metric} {share}): {named or 'none'}; together they do {beyond} beyond their sum, "
+            f"and no flag explains {rest}.",
             first=self._first,
             last=self._last,
             flags=len(flags),
@@ -180,6 +179,12 @@ class _Flags:
             builds=self._measurer.built,
             repeat=f"swapstone bisect --flags='{self._first}..{self._last}'",
         )
+
+
+def _largest(effect: Effect, rows: Sequence[Row]) -> list[float]:
+    """Return the largest share of an effect in each of `_METRICS`."""
+    shares = [(row.metric, abs(each) / row.base) for each, row in zip(effect, rows, strict=True)]
+    return [max((share for metric, share in shares if metric == name), default=0.0) for name in _METRICS]
 
 
 def _share(difference: float, row: Row) -> str:
