@@ -176,7 +176,7 @@ IMAGE_DECODERS: tuple[Decoder, ...] = (
     Decoder("root archive", "root file system", _root_archive, _root_archives),
     Decoder("program size", "ELF file", lambda data: program_size.sizes_of(in_file(data)), _elves),
     Decoder("kernel module", "ELF file", _module, _module_seeds),
-    Decoder("objects of an archive", "ELF file", _objects, _elves),
+    Decoder("objects of an archive", "ELF file", _objects, _elves, errors=(DamagedElfError,)),
     Decoder("kernel", "image", _kernel, fuzz_binaries.kernels),
     Decoder("kernel identity", "image", _identity, fuzz_binaries.kernels),
     Decoder("initrd", "image", cpio.unpack, _initrds),

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from swapstone.core.session.request import parse_factors, resolve
-from swapstone.parts.explain.session.explain_kind import measures_wakeups
+from swapstone.parts.explain.session.wakeups import measures_wakeups
 from tests.small_records import request_of
 
 

@@ -81,7 +81,6 @@ from swapstone.parts.explain.model.explanation import (
 )
 from swapstone.parts.explain.report.explanation_document import Evidence, document_of, to_json
 from swapstone.parts.explain.session import explanation_files
-from swapstone.parts.explain.session.explain_kind import has_wakeups, measures_wakeups
 from swapstone.parts.explain.session.explanation_files import (
     KINDS_OF_EVIDENCE,
     compare,
@@ -92,6 +91,7 @@ from swapstone.parts.explain.session.explanation_files import (
     store,
     write,
 )
+from swapstone.parts.explain.session.wakeups import has_wakeups, measures_wakeups
 from swapstone.version import __version__
 
 

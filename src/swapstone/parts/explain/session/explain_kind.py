@@ -7,11 +7,12 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from swapstone.core.model import Analysis, Experiment, Workload
+from swapstone.core.model import Analysis, Experiment
 from swapstone.core.model.metric import TIMES
 from swapstone.core.record import RecordView
 from swapstone.core.report.context import ExplanationSummary
 from swapstone.core.session.explainer import Explainer, RowExplanation
+from swapstone.parts.explain.session.wakeups import measures_wakeups
 
 if TYPE_CHECKING:
     from swapstone.core.session.progress import Progress
@@ -22,20 +23,6 @@ def _explains(experiment: Experiment, metrics: Collection[str], instrumented: bo
     if instrumented or (experiment.virtual and not set(TIMES).isdisjoint(metrics)):
         return True
     return measures_wakeups(experiment)
-
-
-def has_wakeups(workload: Workload) -> bool:
-    """Return whether a workload measures wake-ups whose path can be derived."""
-    return workload.real_time and workload.unchanged
-
-
-def measures_wakeups(experiment: Experiment) -> bool:
-    """Return whether a workload of an experiment measures wake-ups whose path can be derived."""
-    if not experiment.virtual:
-        return False
-    from swapstone.core.workloads import workloads_of  # noqa: PLC0415 - imports suites, which reports do without
-
-    return any(has_wakeups(each) for each in workloads_of(experiment).values())
 
 
 def _summaries(view: RecordView, beside: Path | None) -> tuple[ExplanationSummary, ...]:
