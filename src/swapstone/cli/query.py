@@ -41,6 +41,10 @@ def query_command(sql: str, as_json: bool, as_csv: bool, allow_files: bool) -> N
                    verdict, effect_without, effect_within, closed (of crossed factors)
 
     \b
+    Of the repository around the current folder, as `swapstone history` knows it:
+      history      commit, number (of the measured commits, from the first one), run, metric, call, unit, value
+
+    \b
     Examples (without `record`, the rows of all records are mixed; join tables by it):
       swapstone query "SELECT record, workload, candidate, effect, verdict FROM comparisons WHERE metric = 'wall' ORDER BY ALL"
       swapstone query "SELECT record, workload, variant, median(value) FROM samples WHERE metric = 'wall' AND block > 0 GROUP BY ALL"

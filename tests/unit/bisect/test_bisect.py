@@ -15,9 +15,11 @@ from swapstone.core.session.outcome import Interrupted
 from swapstone.exit_status import ExitStatus
 from swapstone.parts.bisect.bisect import Range
 from swapstone.parts.bisect.bisect_report import document_of, to_json
+from swapstone.parts.bisect.history import History
 from swapstone.parts.gate import measured_runs
 from swapstone.parts.gate.gate_file import RunKeys
-from swapstone.parts.gate.measured_runs import Counted, Place
+from swapstone.parts.gate.gate_result import Row, RunFinding, State
+from swapstone.parts.gate.measured_runs import Counted, MeasuredRun, Place
 from swapstone.parts.gate.points import Point, decode_point, rows_between
 from tests.programs import require
 from tests.unit.bisect.numbers import FILE, SAME, Notes, bisect, numbers_repository
@@ -222,12 +224,57 @@ def test_the_file_of_the_last_commit_holds_for_all(small: SmallRepository) -> No
         Range(small.folder, "start..HEAD")
 
 
-def test_elapsed_time_is_refused(small: SmallRepository) -> None:
-    small.commit(
-        **{"swapstone.toml": FILE.replace('syscalls = "0"', 'time = "5%"').replace("fail", 'clock = "wall"\nfail')}
+ON_WALL = FILE.replace('syscalls = "0"', 'time = "5%"').replace("fail", 'clock = "wall"\nfail')
+
+
+def compared(
+    name: str, run: RunKeys, limits: object, place: Place, *, moved: bool = False, out: Path | None = None
+) -> MeasuredRun:
+    """Compare two sums as elapsed times: a difference of 1 % is proven, one below 0.1 % is none, and one between is not decided."""
+    assert (name, limits, moved) == ("one", {}, False) and out is not None and not out.exists()
+    assert run.command == "./prog {data}/small" and (place.data / "small").is_file()
+    base, head = (sum(map(int, (tree / "prog").read_text().split())) for tree in place.trees)
+    share = abs(head - base) / base
+    if 0.001 <= share < 0.01:
+        return MeasuredRun((), (RunFinding(run=name, status=ExitStatus.NO_RESULT, text="more pairs are needed"),))
+    state: State = "same" if share < 0.001 else "more" if head > base else "fewer"
+    row = Row(
+        run=name,
+        metric="time",
+        unit="s",
+        base=base,
+        head=head,
+        difference=head - base,
+        floor=0.0,
+        limit="",
+        state=state,
     )
+    return MeasuredRun((row,), ())
+
+
+def test_on_the_wall_clock_two_commits_differ_or_do_not_or_it_is_unknown(
+    small: SmallRepository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(measured_runs, "measure_once", compared)
+    small.commit("the file", **{"swapstone.toml": ON_WALL})
+    small.git("tag", "-f", "start")
+    made = [small.commit(f"commit {number}", b=f"{number * 100}\n") for number in range(1, 4)]
+    slower = small.commit("slower", c="500000\n")
+    made += [small.commit(f"commit {number}", b=f"{number * 100}\n") for number in range(4, 7)]
+    notes = Notes()
+    found = bisect(small, notes=notes)
+    assert [(step.commit, step.verified, step.rows[0].metric) for step in found.steps] == [(slower, True, "time")]
+    assert found.answer.startswith(f"1 of 7 commits changes small: {slower[:12]} 'slower' one: time +")
+    assert any(line.startswith("comparing one of ") for line in notes.lines)
+    assert [note for note in found.notes if "unknown" in note] == []
+    # Nothing of it is stored: elapsed time is of one day.
+    assert bisect(small).builds == found.builds
+    few = small.commit("few", c="550000\n")
+    undecided = bisect(small, f"{made[-1]}..HEAD")
+    assert undecided.steps == () and undecided.answer == "Whether any of 1 commit changes small is unknown."
+    assert undecided.notes == (f"Whether {made[-1][:12]} and {few[:12]} differ is unknown: one: more pairs are needed",)
     with pytest.raises(UserError, match="exact counts"):
-        Range(small.folder, "start..HEAD")
+        History(small.folder, 0.001)
 
 
 def test_json_and_document_have_no_control_character(small: SmallRepository) -> None:

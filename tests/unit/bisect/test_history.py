@@ -11,6 +11,7 @@ import pytest
 from swapstone.core.model import UserError
 from swapstone.core.model.directories import cache_dir
 from swapstone.core.report.render import find_renderer
+from swapstone.core.session.query import query
 from swapstone.parts.bisect.bisect import BisectOptions
 from swapstone.parts.bisect.history import History, HistoryResult, history_document, history_json
 from swapstone.parts.gate import measured_runs
@@ -103,3 +104,18 @@ def test_page_and_json_load_nothing_and_have_no_control_character(small: SmallRe
     assert "one: instructions" in page and "prog: size" in page
     found = json.loads(history_json(every.result()))
     assert (found["format"], found["steps"][0]["subject"]) == ("swapstone-history-result", "<script>\\x1b[1m")
+
+
+def test_a_query_has_the_rows_of_each_measured_commit(small: SmallRepository, monkeypatch: pytest.MonkeyPatch) -> None:
+    small.commit(b="100000\n")
+    bisect(small)
+    monkeypatch.chdir(small.folder)
+    monkeypatch.setenv("SWAPSTONE_RECORDS", str(small.folder / "none"))
+    found = query("SELECT number, call, value FROM history WHERE metric IN ('instructions', 'syscalls') ORDER BY ALL")
+    assert found is not None
+    whole = 11_000_000
+    assert found.fetchall() == [(0, "", whole), (0, "read", 3), (1, "", whole + 100_000), (1, "read", 3)]
+    with pytest.raises(UserError, match="no runs"):
+        query("SELECT 'history' AS text")
+    with pytest.raises(UserError, match="Permission Error"):
+        query("SELECT * FROM history, read_csv('/etc/passwd')")

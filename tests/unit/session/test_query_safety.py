@@ -152,10 +152,10 @@ def test_a_file_that_is_exchanged_after_its_check_is_not_read(records: Path, mon
     (records / "secret.jsonl").write_bytes(data.splitlines(keepends=True)[0])
     true_connect = query_module.connect
 
-    def exchanging(*arguments: Any) -> Any:
+    def exchanging(*arguments: Any, **others: Any) -> Any:
         runs.unlink()
         runs.symlink_to(records / "secret.jsonl")
-        return true_connect(*arguments)
+        return true_connect(*arguments, **others)
 
     monkeypatch.setattr(query_module, "connect", exchanging)
     try:

@@ -33,6 +33,7 @@ KINDS = (
     "loads",
     "phrases",
     "program-facts",
+    "query-table",
     "reference",
     "root",
     "settings",

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import msgspec
 
 from swapstone.core.model import Analysis, RecordError, UnavailableError, UserError
+from swapstone.core.model.parts import provided
 from swapstone.core.model.safe_text import utf8_path
 from swapstone.core.model.temporary_folder import TemporaryFolder
 from swapstone.core.record import RecordView, default_root, list_records, open_runs, record_name
@@ -105,6 +106,20 @@ _RECORD_FIELDS = {
 TABLES = ("records", "runs", "samples", "comparisons", "effects")
 _FIELDS = {"records": _RECORD_FIELDS, "comparisons": _COMPARISON_FIELDS, "effects": _EFFECT_FIELDS}
 """Of the tables that are not read from the files of the runs. The last two need every record analysed."""
+
+
+class QueryTable(NamedTuple):
+    """A table that a part provides, beside those of the records.
+
+    Attributes:
+        name: of the table; its rows are made for a query that reads it.
+        fields: the type of each column, in DuckDB's words.
+        rows: returns the rows, by the names of their columns.
+    """
+
+    name: str
+    fields: Mapping[str, str]
+    rows: Callable[[], Iterable[Mapping[str, Any]]]
 
 
 Rows: TypeAlias = list[dict[str, Any]]
@@ -215,7 +230,7 @@ def query(sql: str, *, allow_files: bool = False) -> Relation | None:
     """Run a query over all records.
 
     Args:
-        sql: in DuckDB's dialect. The tables are `TABLES`; `swapstone query --help` lists their columns.
+        sql: in DuckDB's dialect. The tables are `TABLES` and those of parts; `swapstone query --help` lists their columns.
         allow_files: whether it may do more than read these tables: read and write other files, use networks, load extensions.
 
     Returns:
@@ -228,11 +243,15 @@ def query(sql: str, *, allow_files: bool = False) -> Relation | None:
     module = _duckdb()
     records = [NamedRecord(record_name(path), path) for path in list_records()]
     reads_runs = allow_files or _READS_RUNS.search(sql) is not None
+    others = [
+        each
+        for each in provided("query-table", QueryTable)
+        if re.search(rf'(\bfrom|\bjoin|,)\s*"?{each.name}\b', sql, re.I)
+    ]
     try:
         with opened_runs(records if reads_runs else ()) as runs:
-            connection = connect(
-                records, runs if reads_runs else None, [name for name in _FIELDS if name in sql.lower()]
-            )
+            tables = [name for name in _FIELDS if name in sql.lower()]
+            connection = connect(records, runs if reads_runs else None, tables, others=others)
             if not allow_files:
                 _require_reading(module, connection, sql)
                 _lock(connection, runs)
@@ -343,6 +362,7 @@ def connect(
     runs: Mapping[str, str] | None,
     tables: Collection[str],
     analysis: Analysis | None = None,
+    others: Sequence[QueryTable] = (),
 ) -> duckdb.DuckDBPyConnection:
     """Open a database in memory with the tables of some records.
 
@@ -351,12 +371,14 @@ def connect(
         runs: of `opened_runs`, of those that have any; they are read until they are closed. None for no table that is read from them.
         tables: those of `comparisons` and `effects` that are needed, which take an analysis of every record.
         analysis: of the only record, if it was computed already.
+        others: further tables.
 
     Raises:
-        RecordError: no record has a run.
+        RecordError: no record has a run, and there is no other table.
+        UserError: another table can't be made.
     """
     module = _duckdb()
-    if not (records if runs is None else runs):
+    if not ((records if runs is None else runs) or others):
         raise RecordError(f"There are no runs in {default_root()}.", "Make a record: swapstone compare libc=glibc,musl")
     half_of_memory_mib = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 21
     connection: duckdb.DuckDBPyConnection = module.connect(
@@ -367,12 +389,15 @@ def connect(
             "temp_directory": "",  # by default it is a folder in the current one
         }
     )
-    if runs is not None:
+    if runs:
         _define_lines(connection, runs)
         connection.execute(_VIEWS)
     fields = {name: each for name, each in _FIELDS.items() if name == "records" or name in tables}
+    made = {each.name: each.fields for each in others}
     with TemporaryFolder("query") as scratch, contextlib.ExitStack() as stack:
-        files = {name: stack.enter_context((scratch / f"{name}.json").open("wb")) for name in fields}
+        files = {name: stack.enter_context((scratch / f"{name}.json").open("wb")) for name in (*fields, *made)}
+        for each in others:
+            files[each.name].writelines(msgspec.json.encode(row) + b"\n" for row in each.rows())
         for record in records:
             found = _kept_rows(record, "record", _record_row)
             if analysis is not None:
@@ -380,11 +405,11 @@ def connect(
             elif len(fields) > 1:
                 found |= _kept_rows(record, "analysis", _analysed_rows)
             named = {"record": record.name, "path": utf8_path(record.path)}
-            for name, file in files.items():
-                file.writelines(msgspec.json.encode(row | named) + b"\n" for row in found[name])
+            for name in fields:
+                files[name].writelines(msgspec.json.encode(row | named) + b"\n" for row in found[name])
         for name, file in files.items():
             file.close()
-            columns = ", ".join(f"{field}: '{kind}'" for field, kind in fields[name].items())
+            columns = ", ".join(f"{field}: '{kind}'" for field, kind in (fields | made)[name].items())
             connection.execute(
                 f"CREATE TABLE {name} AS SELECT * FROM "  # noqa: S608 - every part is ours
                 f"read_json({_quoted(file.name)}, format='newline_delimited', columns={{{columns}}})"

@@ -20,9 +20,8 @@ from swapstone.parts.bisect.commits import changing, ends_of, first_parents, mer
 from swapstone.parts.bisect.measurer import Measurer, measuring
 from swapstone.parts.bisect.search import Search
 from swapstone.parts.gate.gate import row_text
-from swapstone.parts.gate.gate_file import WALL
 from swapstone.parts.gate.gate_result import Row
-from swapstone.parts.gate.points import Point, Points, rows_between
+from swapstone.parts.gate.points import Point, Points
 from swapstone.parts.gate.revisions import SHORT, Repository
 from swapstone.parts.gate.trusted import require_trust
 
@@ -130,10 +129,6 @@ class Range:
         self.commits = first_parents(self.repository, self.first, self.last)
         named = self.repository.object_of(self.last, "swapstone.toml")
         self.points = Points(self.repository, self.last if named else self.repository.commit("HEAD"))
-        if self.points.file.machine().get("clock") == WALL:
-            raise UserError(
-                "A bisection compares exact counts, and the file has elapsed time.", 'Remove clock = "wall" from it.'
-            )
         self.chain = self.chain_of(self.commits)
 
     def chain_of(self, commits: Sequence[str]) -> tuple[str, ...]:
@@ -145,11 +140,12 @@ class Range:
     def plan(self) -> tuple[str, ...]:
         """Return a line for each thing that a bisection would do."""
         file = self.points.file
+        where = "on this machine, in turns with another" if self.points.timed else "in a virtual machine"
         return (
             f"{len(self.commits) - 1} commits from {self.first[:SHORT]} to {self.last[:SHORT]}, along first parents",
             f"{len(self.chain) - 1} of them change a file that decides what is built",
             f"at most {len(self.chain)} builds, and one for each change that is found, by /bin/sh -c: {file.build}",
-            *(f"run {name} of each build in a virtual machine: {run.command}" for name, run in file.run.items()),
+            *(f"run {name} of each build {where}: {run.command}" for name, run in file.run.items()),
         )
 
 
@@ -187,7 +183,14 @@ class _Bisection:
                     (), f"Nothing is known: {name[:SHORT]} gives nothing: {error}.", ExitStatus.NO_RESULT
                 )
         steps = tuple(self._verified(each) for each in self._steps(span.chain))
-        return self._result(steps, _answer(span, steps, every=self._options.every), ExitStatus.SUCCESS)
+        unknown = self._measurer.unknown
+        self._notes += [
+            f"Whether {one[:SHORT]} and {two[:SHORT]} differ is unknown: {why}" for (one, two), why in unknown.items()
+        ]
+        answer = _answer(span, steps, every=self._options.every)
+        if unknown and not steps:
+            answer = f"Whether any of {count(len(span.commits) - 1, 'commit')} changes {safe(span.repository.top.name)} is unknown."
+        return self._result(steps, answer, ExitStatus.SUCCESS)
 
     def _point(self, commit: str, left: int) -> Point:
         number = self._measurer.built + 1
@@ -212,14 +215,15 @@ class _Bisection:
                 subject=subject_of(self._span.repository, chain[high]),
                 commits=place[chain[high]] - place[chain[low]],
                 rows=rows(low, high),
-                why=_why(failed, high - low),
+                why=_why(failed, high - low, decided=not self._measurer.unknown),
                 merge=merge,
             )
             inner = [*self._into(step)] if self._options.into_merge and step.commits == 1 else []
             yield from inner or [step]
 
     def _rows(self, before: str, after: str) -> tuple[Row, ...]:
-        return rows_between(self._point(before, 0), self._point(after, 0), self._options.least)
+        self._point(before, 0), self._point(after, 0)
+        return self._measurer.rows(before, after, self._options.least)
 
     def _into(self, step: Step) -> Iterator[Step]:
         """Yield the steps of the branch that a commit merges, if it merges one."""
@@ -239,7 +243,8 @@ class _Bisection:
         yield from self._steps(chain, step.commit)
 
     def _note_limits(self, chain: Sequence[str], search: Search) -> None:
-        skipped = sum(high - low - 1 for low, high in search.equal)
+        unknown = self._measurer.unknown
+        skipped = sum(high - low - 1 for low, high in search.equal if (chain[low], chain[high]) not in unknown)
         if skipped:
             self._notes.append(
                 f"Between equal commits, {count(skipped, 'commit')} were not measured: what one changes and a later one takes back is not "
@@ -263,7 +268,7 @@ class _Bisection:
         if point.error:
             return msgspec.structs.replace(step, check=f"not verified: its revert gives nothing: {point.error}")
         lead = step.rows[0]
-        found = rows_between(self._point(last, 0), point, 0.0)
+        found = self._measurer.rows(last, tree, 0.0)
         undone = next((row for row in found if row.name == lead.name), None)
         if undone is None:
             return msgspec.structs.replace(
@@ -293,13 +298,17 @@ class _Bisection:
         )
 
 
-def _why(errors: Sequence[str], commits: int) -> str:
+def _why(errors: Sequence[str], commits: int, *, decided: bool) -> str:
     """Return why a range is not divided; empty of one commit."""
     if commits == 1:
         return ""
     if errors:
         return f"{count(len(errors), 'commit')} in between gave nothing"
-    return "no part of the range alone differs enough to count"
+    return (
+        "no part of the range alone differs enough to count"
+        if decided
+        else "which part of the range differs is unknown"
+    )
 
 
 def _answer(span: Range, steps: Sequence[Step], *, every: bool) -> str:

@@ -118,6 +118,7 @@ def run_flags(
     flags = flags_between(first, last)
     repository = Repository(folder)
     points = Points(repository, repository.commit("HEAD"))
+    points.require_exact()
     plan = (f"build HEAD with flags of {first} and {last}, by /bin/sh -c: {points.file.build}",)
     require_trust(repository, "measure flags", lambda: plan, trust=trust)
     with measuring(points, options, progress) as measurer:

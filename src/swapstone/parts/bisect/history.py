@@ -19,7 +19,8 @@ from swapstone.core.report.formatting import count
 from swapstone.core.report.printed_json import printed_json
 from swapstone.core.report.tables import text_table
 from swapstone.core.session.progress import NO_PROGRESS, Progress
-from swapstone.parts.bisect.bisect import BisectOptions, Range, run_bisect
+from swapstone.core.session.query import QueryTable
+from swapstone.parts.bisect.bisect import LEAST, BisectOptions, Range, run_bisect
 from swapstone.parts.bisect.bisect_report import row_cells, shown_rows
 from swapstone.parts.bisect.commits import subject_of
 from swapstone.parts.gate.gate import row_text
@@ -84,6 +85,7 @@ class History:
         least: the smallest share of a row that counts, as a ratio.
 
     Attributes:
+        known: by commit, the newest first.
         measured: in order, one for commits that can't differ.
 
     Raises:
@@ -95,8 +97,10 @@ class History:
         self.repository = Repository(folder)
         head = self.repository.commit("HEAD")
         self._points = Points(self.repository, head)
+        self._points.require_exact()
         commits = self.repository.git("rev-list", "--first-parent", head).split()
         known = {commit: point for commit in commits if (point := self._points.stored(commit))}
+        self.known = known
         if len(known) < 2:
             raise UserError(
                 f"{len(known)} commits are measured by the swapstone.toml of HEAD; a history needs two.",
@@ -228,3 +232,28 @@ def _lines(step: HistoryStep) -> Iterator[tuple[str, ...]]:
 def history_json(result: HistoryResult) -> str:
     """Return the result as JSON of the format ``swapstone-history-result``."""
     return printed_json("history-result", **{name: getattr(result, name) for name in result.__struct_fields__})
+
+
+def _table() -> Iterator[dict[str, str | int | float]]:
+    history = History(Path.cwd(), LEAST)
+    for number, commit in enumerate(reversed(history.known)):
+        point = history.known[commit]
+        for row in every_row(point, point):
+            what = {"run": row.run, "metric": row.metric, "call": row.detail, "unit": row.unit}
+            yield {"commit": commit, "number": number, **what, "value": row.base}
+
+
+HISTORY = QueryTable(
+    "history",
+    {
+        "commit": "VARCHAR",
+        "number": "BIGINT",
+        "run": "VARCHAR",
+        "metric": "VARCHAR",
+        "call": "VARCHAR",
+        "unit": "VARCHAR",
+        "value": "DOUBLE",
+    },
+    _table,
+)
+"""What is known of the commits of the repository around the current folder, by `number` from the first measured one."""

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -18,7 +19,12 @@ from swapstone.core.session.outcome import Interrupted
 from swapstone.core.session.progress import NO_PROGRESS, Progress
 from swapstone.core.session.run_options import RunOptions
 from swapstone.parts.gate.builds import SIDES, build_side, compilers_of
-from swapstone.parts.gate.points import Point, Points
+from swapstone.parts.gate.gate_result import Row
+from swapstone.parts.gate.points import Point, Points, rows_between
+from swapstone.parts.gate.revisions import SHORT
+
+if TYPE_CHECKING:
+    from swapstone.parts.gate.measured_runs import Place
 
 
 @contextmanager
@@ -34,7 +40,7 @@ def measuring(points: Points, options: RunOptions, progress: Progress) -> Iterat
         UserError: the inputs can't be exported.
     """
     with locked(points.work / "lock"):
-        yield Measurer(points, options, progress)
+        yield (TimeMeasurer if points.timed else Measurer)(points, options, progress)
 
 
 class Measurer:
@@ -42,11 +48,13 @@ class Measurer:
 
     Attributes:
         built: number of builds so far.
+        unknown: why it is not known whether two points differ, by their names.
     """
 
     def __init__(self, points: Points, options: RunOptions, progress: Progress) -> None:
         self._points, self._options, self._progress = points, options, progress
         self._work, self.built = points.work, 0
+        self.unknown: dict[tuple[str, str], str] = {}
         self._like: Point | None = None
         """The first measured point: stored ones count if the same compilers and machine made them."""
         self._known: dict[str, Point] = {}
@@ -95,6 +103,16 @@ class Measurer:
             self._like = self._like or found
         return found
 
+    def rows(self, before: str, after: str, least: float) -> tuple[Row, ...]:
+        """Return what differs between the points of two commits or trees; see `rows_between`.
+
+        Args:
+            before: measured.
+            after: measured.
+            least: the smallest share of a row that counts, as a ratio.
+        """
+        return rows_between(self._known[before], self._known[after], least)
+
     def _measured(self, commit: str, flags: str) -> Point:
         self.built += 1
         file = self._points.file
@@ -107,18 +125,55 @@ class Measurer:
         return self._with_runs(point, built.folder)
 
     def _with_runs(self, point: Point, tree: Path) -> Point:
-        from swapstone.parts.gate.measured_runs import Place, measure_alone  # noqa: PLC0415 - imports what runs trials
+        from swapstone.parts.gate.measured_runs import measure_alone  # noqa: PLC0415 - imports what runs trials
 
-        folder, record = self._work / "cwd", self._work / "record"
-        folder.mkdir(exist_ok=True)
-        file, runs = self._points.file, {}
-        machine = {name: value for name, value in file.machine().items() if name != "build_timeout"}
-        place = Place((tree,), self._data, folder, machine, self._options, NO_PROGRESS)
-        tools: dict[str, str] = {}
-        for name, run in file.run.items():
-            shutil.rmtree(record, ignore_errors=True)
-            found = measure_alone(name, run, place, record)
+        runs, tools = {}, dict[str, str]()
+        for name, run in self._points.file.run.items():
+            found = measure_alone(name, run, self._place(tree), self._new_record())
             if found.error:
                 return Point(error=f"{name}: {found.error}")
             runs[name], tools = found.counts, {**tools, **found.tools}
         return msgspec.structs.replace(point, runs=runs, machine=tools)
+
+    def _new_record(self) -> Path:
+        """Return the folder of a record, without the one before."""
+        record = self._work / "record"
+        shutil.rmtree(record, ignore_errors=True)
+        return record
+
+    def _place(self, *trees: Path) -> Place:
+        from swapstone.parts.gate.measured_runs import Place  # noqa: PLC0415 - imports what runs trials
+
+        folder = self._work / "cwd"
+        folder.mkdir(exist_ok=True)
+        machine = {name: value for name, value in self._points.file.machine().items() if name != "build_timeout"}
+        return Place(trees, self._data, folder, machine, self._options, NO_PROGRESS)
+
+
+class TimeMeasurer(Measurer):
+    """Keeps the programs of each point, and compares the elapsed time of two of them in turns on this machine."""
+
+    def _with_runs(self, point: Point, tree: Path) -> Point:
+        trees = self._work / "trees"
+        if self.built == 1:
+            shutil.rmtree(trees, ignore_errors=True)
+        kept = trees / f"{self.built:06}"
+        shutil.copytree(tree, kept, symlinks=True)
+        return msgspec.structs.replace(point, tree=str(kept))
+
+    def rows(self, before: str, after: str, least: float) -> tuple[Row, ...]:
+        """Return the runs whose elapsed time is proven to differ, by the rules of a comparison; `unknown` has those that need more runs."""
+        from swapstone.parts.gate.measured_runs import measure_once  # noqa: PLC0415 - imports what runs trials
+
+        one, two = self._known[before], self._known[after]
+        if one.programs == two.programs != "" or one.tree == two.tree:
+            return ()
+        place = self._place(Path(one.tree), Path(two.tree))
+        rows: list[Row] = []
+        for name, run in self._points.file.run.items():
+            self._progress.note(f"comparing {name} of {before[:SHORT]} and {after[:SHORT]}")
+            found = measure_once(name, run, {}, place, out=self._new_record())
+            rows += [each for each in found.rows if each.state != "same" and abs(each.difference) > least * each.base]
+            for finding in found.findings:
+                self.unknown[before, after] = f"{name}: {finding.text}"
+        return tuple(rows)

@@ -137,7 +137,13 @@ def measure(name: str, run: RunKeys, limits: Mapping[str, Limit], place: Place) 
 
 
 def measure_once(
-    name: str, run: RunKeys, limits: Mapping[str, Limit], place: Place, *, moved: bool = False
+    name: str,
+    run: RunKeys,
+    limits: Mapping[str, Limit],
+    place: Place,
+    *,
+    moved: bool = False,
+    out: Path | None = None,
 ) -> MeasuredRun:
     """Measure a run of both sides, and judge it.
 
@@ -147,13 +153,14 @@ def measure_once(
         limits: by metric.
         place: where and how it runs.
         moved: whether in `MOVED_REPLICATES` at random addresses, and without the store, which may be forged.
+        out: folder of the record; None for one in ``records``.
 
     Raises:
         UserError: this machine lacks something that the exact clock needs, or an option is wrong.
     """
     options = dataclasses.replace(place.options, sharing=NO_SHARING) if moved else place.options
     request = _request(name, run, limits, place, moved=moved)
-    found = _record_of(name, request, options, place.progress)
+    found = _record_of(name, request, options, place.progress, out)
     return _judged(name, limits, found) if isinstance(found, Record) else MeasuredRun((), (found,))
 
 

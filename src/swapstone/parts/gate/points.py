@@ -11,7 +11,7 @@ import msgspec
 
 from swapstone.core.model import FrozenStruct, UserError
 from swapstone.core.model.directories import cache_dir, write_whole
-from swapstone.parts.gate.gate_file import FILE, GateFile, RunKeys, data_paths, decode_gate
+from swapstone.parts.gate.gate_file import FILE, WALL, GateFile, RunKeys, data_paths, decode_gate
 from swapstone.parts.gate.gate_result import Row
 from swapstone.parts.gate.revisions import SHORT, Repository
 from swapstone.version import __version__
@@ -32,6 +32,7 @@ class Point(FrozenStruct, frozen=True, kw_only=True):
         machine: version of the emulator, digest of the kernel and the like, by name.
         sizes: bytes of code and data by program.
         runs: by name, the counts of each replicate.
+        tree: the folder that keeps the programs, where elapsed time is compared; such a point is not stored.
     """
 
     error: str = ""
@@ -40,6 +41,7 @@ class Point(FrozenStruct, frozen=True, kw_only=True):
     machine: dict[str, str] = msgspec.field(default_factory=dict)
     sizes: dict[str, int] = msgspec.field(default_factory=dict)
     runs: dict[str, tuple[dict[str, int], ...]] = msgspec.field(default_factory=dict)
+    tree: str = ""
 
     def is_comparable(self, other: Point) -> bool:
         """Return whether the same compilers and the same machine made both."""
@@ -124,6 +126,20 @@ class Points:
             parts += [name.encode(), *definition_of(repository, self.file, commit, run)]
         self.folder = self.work / "points" / sha256(msgspec.json.encode(parts)).hexdigest()[:16]
 
+    @property
+    def timed(self) -> bool:
+        """Return whether elapsed time is compared, and no counts."""
+        return self.file.machine().get("clock") == WALL
+
+    def require_exact(self) -> None:
+        """Check that the file has counts.
+
+        Raises:
+            UserError: it has elapsed time.
+        """
+        if self.timed:
+            raise UserError("This needs exact counts, and the file has elapsed time.", 'Remove clock = "wall" from it.')
+
     def stored(self, commit: str) -> Point | None:
         """Return the stored point of a commit; None if there is none that can be read."""
         path = self.folder / commit
@@ -140,5 +156,5 @@ class Points:
         Raises:
             UserError: it can't be written.
         """
-        if not point.error:
+        if not (point.error or point.tree):
             write_whole(self.folder / commit, point.encoded())
