@@ -19,8 +19,7 @@ from swapstone.core.report.formatting import count
 from swapstone.core.report.printed_json import printed_json
 from swapstone.core.report.tables import text_table
 from swapstone.core.session.progress import NO_PROGRESS, Progress
-from swapstone.core.session.query import QueryTable
-from swapstone.parts.bisect.bisect import LEAST, BisectOptions, Range, run_bisect
+from swapstone.parts.bisect.bisect import BisectOptions, Range, run_bisect
 from swapstone.parts.bisect.bisect_report import row_cells, shown_rows
 from swapstone.parts.bisect.commits import subject_of
 from swapstone.parts.gate.gate import row_text
@@ -232,28 +231,3 @@ def _lines(step: HistoryStep) -> Iterator[tuple[str, ...]]:
 def history_json(result: HistoryResult) -> str:
     """Return the result as JSON of the format ``swapstone-history-result``."""
     return printed_json("history-result", **{name: getattr(result, name) for name in result.__struct_fields__})
-
-
-def _table() -> Iterator[dict[str, str | int | float]]:
-    history = History(Path.cwd(), LEAST)
-    for number, commit in enumerate(reversed(history.known)):
-        point = history.known[commit]
-        for row in every_row(point, point):
-            what = {"run": row.run, "metric": row.metric, "call": row.detail, "unit": row.unit}
-            yield {"commit": commit, "number": number, **what, "value": row.base}
-
-
-HISTORY = QueryTable(
-    "history",
-    {
-        "commit": "VARCHAR",
-        "number": "BIGINT",
-        "run": "VARCHAR",
-        "metric": "VARCHAR",
-        "call": "VARCHAR",
-        "unit": "VARCHAR",
-        "value": "DOUBLE",
-    },
-    _table,
-)
-"""What is known of the commits of the repository around the current folder, by `number` from the first measured one."""
