@@ -56,6 +56,8 @@ REFUSED = {
     "run-trial": ("run-trial", "--store", "store"),
     "collect": ("collect", "ab" * 32, "--store", "store"),
     "gate": ("gate", "--base", "none"),
+    "bisect": ("bisect", "none"),
+    "history": ("history",),
 }
 """Commands that end with an error on standard error: the fake target has no explanations; the others name something that is absent."""
 

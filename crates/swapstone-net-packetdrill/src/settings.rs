@@ -3,7 +3,7 @@
 //!
 //! No command is executed. A command line `sysctl -q net.ipv4.NAME=VALUE`, or one that gives a
 //! program `set_sysctls.py` such arguments, is read as data; so are the lines of a file of shell
-//! commands beside the script. Only the sysctls of [`HARMLESS`] are taken, for the network namespace
+//! commands beside the script. Only the sysctls of `HARMLESS` are taken, for the network namespace
 //! of the runner.
 
 use std::io::Read;
@@ -12,7 +12,7 @@ use std::path::Path;
 /// A sysctl below `net.ipv4`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sysctl {
-    /// One of [`HARMLESS`].
+    /// One of `HARMLESS`.
     pub name: &'static str,
     /// What is written: numbers, words and blanks.
     pub value: String,

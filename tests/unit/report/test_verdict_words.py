@@ -124,7 +124,8 @@ def test_a_mixed_row_has_no_direction() -> None:
 @pytest.mark.parametrize("verdict", NO_NUMBERS)
 def test_rows_without_a_result_are_named_with_their_reason(verdict: Verdict) -> None:
     made = _answer(verdicts.row(verdict, "prog"))
-    assert made.startswith(f"musl has no result: {verdict.value}: {verdicts.REASONS[verdict][:40]}")
+    what = "verdict" if verdict is Verdict.DISTURBED else "result"
+    assert made.startswith(f"musl has no {what}: {verdict.value}: {verdicts.REASONS[verdict][:40]}")
 
 
 def test_reasons_of_one_kind_are_one_line_with_the_first_reason() -> None:

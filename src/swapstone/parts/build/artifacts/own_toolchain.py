@@ -21,7 +21,7 @@ from swapstone.parts.build.artifacts.build_command import run_tool
 from swapstone.parts.build.build import Build
 from swapstone.parts.build.factors.build_facts import MARK
 from swapstone.parts.build.factors.compiler_probe import CompilerFacts, probe_compiler
-from swapstone.parts.build.factors.libc import INSTALLED, CLibraryTree, level_of_file, read_tree
+from swapstone.parts.build.factors.libc import CLibraryTree, level_of_file, read_tree
 from swapstone.parts.build.factors.sdk import Sdk, command_of_level, sdk_of_level
 
 
@@ -103,8 +103,9 @@ _RUNS_TOO = {("x86_64", "i686"), ("aarch64", "arm")}
 
 
 def is_own(recipe: Recipe) -> bool:
-    """Return whether a recipe has a compiler by path, or a C library that is not the distribution's."""
-    return "/" in recipe.of(Build).compiler or recipe.of(Build).libc not in INSTALLED
+    """Return whether a recipe has a compiler by path, or a C library by path or version."""
+    names = (recipe.of(Build).compiler, recipe.of(Build).libc)
+    return any("/" in name for name in names) or ":" in names[1]
 
 
 def own_command(
