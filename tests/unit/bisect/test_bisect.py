@@ -267,6 +267,16 @@ def test_on_the_wall_clock_two_commits_differ_or_do_not_or_it_is_unknown(
     assert found.answer.startswith(f"1 of 7 commits changes small: {slower[:12]} 'slower' one: time +")
     assert any(line.startswith("comparing one of ") for line in notes.lines)
     assert [note for note in found.notes if "unknown" in note] == []
+    assert not list((cache_dir() / "gate").glob("*/trees"))
+    # A revert of which nothing is decided verifies nothing, and the commit is still named.
+    small.commit("much", a="60000000\n")
+    small.commit("note", a="60000001\n")
+    open_revert = next(step for step in bisect(small).steps if step.commit == slower)
+    assert (open_revert.verified, open_revert.check) == (
+        False,
+        "not verified: whether its revert changes anything is unknown: one: more pairs are needed",
+    )
+    small.git("reset", "-q", "--hard", made[-1])
     # Nothing of it is stored: elapsed time is of one day.
     assert bisect(small).builds == found.builds
     few = small.commit("few", c="550000\n")

@@ -270,6 +270,10 @@ class _Bisection:
         lead = step.rows[0]
         found = self._measurer.rows(last, tree, 0.0)
         undone = next((row for row in found if row.name == lead.name), None)
+        if why := self._measurer.unknown.pop((last, tree), ""):
+            return msgspec.structs.replace(
+                step, check=f"not verified: whether its revert changes anything is unknown: {why}"
+            )
         if undone is None:
             return msgspec.structs.replace(
                 step, check="not verified: a revert on the last commit does not change that row measurably"

@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from swapstone.parts.gate.measured_runs import Place
 
 
+TREES = "trees"
+"""The folder of the programs whose elapsed time is compared; it goes at the end."""
+
+
 @contextmanager
 def measuring(points: Points, options: RunOptions, progress: Progress) -> Iterator[Measurer]:
     """Return what measures points, while no other process builds their repository.
@@ -40,7 +44,10 @@ def measuring(points: Points, options: RunOptions, progress: Progress) -> Iterat
         UserError: the inputs can't be exported.
     """
     with locked(points.work / "lock"):
-        yield (TimeMeasurer if points.timed else Measurer)(points, options, progress)
+        try:
+            yield (TimeMeasurer if points.timed else Measurer)(points, options, progress)
+        finally:
+            shutil.rmtree(points.work / TREES, ignore_errors=True)
 
 
 class Measurer:
@@ -154,10 +161,7 @@ class TimeMeasurer(Measurer):
     """Keeps the programs of each point, and compares the elapsed time of two of them in turns on this machine."""
 
     def _with_runs(self, point: Point, tree: Path) -> Point:
-        trees = self._work / "trees"
-        if self.built == 1:
-            shutil.rmtree(trees, ignore_errors=True)
-        kept = trees / f"{self.built:06}"
+        kept = self._work / TREES / f"{self.built:06}"
         shutil.copytree(tree, kept, symlinks=True)
         return msgspec.structs.replace(point, tree=str(kept))
 
@@ -169,11 +173,12 @@ class TimeMeasurer(Measurer):
         if one.programs == two.programs != "" or one.tree == two.tree:
             return ()
         place = self._place(Path(one.tree), Path(two.tree))
-        rows: list[Row] = []
+        rows, unknown = list[Row](), list[str]()
         for name, run in self._points.file.run.items():
             self._progress.note(f"comparing {name} of {before[:SHORT]} and {after[:SHORT]}")
             found = measure_once(name, run, {}, place, out=self._new_record())
             rows += [each for each in found.rows if each.state != "same" and abs(each.difference) > least * each.base]
-            for finding in found.findings:
-                self.unknown[before, after] = f"{name}: {finding.text}"
+            unknown += [f"{name}: {finding.text}" for finding in found.findings]
+        if unknown and not rows:
+            self.unknown[before, after] = unknown[0]
         return tuple(rows)
